@@ -1,0 +1,56 @@
+# Makefile -- build, install and test snowflake with PGXS
+#
+#   make                        against the server of the first pg_config in PATH,
+#   make PG_CONFIG=/path        or against that one
+#   make install
+#   make installcheck           against a running server that preloads snowflake
+#
+# test/check.sh does all of it on a throwaway server of its own, and is what
+# the README tells people to run.
+
+EXTENSION  = snowflake
+MODULE_big = snowflake
+OBJS = \
+	src/module.o \
+	src/layout.o \
+	src/decode.o \
+	src/generator.o \
+	src/report.o \
+	src/settings.o
+DATA = $(patsubst $(srcdir)/%,%,$(wildcard $(srcdir)/sql/snowflake--*.sql))
+PGFILEDESC = "snowflake - 64-bit time-ordered ids"
+
+# The server's own headers are clean under these, and so is our code.  The
+# two that are switched off are idioms of the server: fmgr functions that do
+# not look at their arguments, and signed loop counters.
+PG_CFLAGS = -Wextra -Wno-unused-parameter -Wno-sign-compare
+
+# Every test stands alone, so the order is the alphabet's.  The tests are not
+# in sql/, because pg_regress looks there first and would shadow test/sql; the
+# expected results are in the top-level expected/, because that is where both
+# test programs of every server version look without being told.
+REGRESS   = $(patsubst $(srcdir)/test/sql/%.sql,%,$(sort $(wildcard $(srcdir)/test/sql/*.sql)))
+ISOLATION = $(patsubst $(srcdir)/test/specs/%.spec,%,$(sort $(wildcard $(srcdir)/test/specs/*.spec)))
+REGRESS_OPTS   = --inputdir=$(srcdir)/test
+ISOLATION_OPTS = --inputdir=$(srcdir)/test --outputdir=.
+
+# TEMP_CONFIG is what PostgreSQL::Test::Cluster appends to the configuration
+# of each server that a TAP test starts.
+TAP_TESTS = 1
+PROVE_TESTS ?= test/t/*.pl
+TEMP_CONFIG ?= $(abspath $(srcdir))/test/snowflake.conf
+export TEMP_CONFIG
+
+PG_CONFIG ?= pg_config
+PGXS := $(shell $(PG_CONFIG) --pgxs)
+include $(PGXS)
+
+# PGXS does not follow #include.  Few and small files: each depends on every
+# header.
+$(OBJS) $(OBJS:.o=.bc): $(wildcard $(srcdir)/src/*.h)
+
+# A build outside the source tree (make -f .../Makefile VPATH=...) needs the
+# directory for its objects.
+ifdef VPATH
+$(shell mkdir -p src)
+endif

@@ -1,0 +1,54 @@
+/*-------------------------------------------------------------------------
+ *
+ * compat.h
+ *	  Every difference between PostgreSQL 15 and 18 that the code meets.
+ *
+ * Nothing else in src/ looks at the server's version.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SNOWFLAKE_COMPAT_H
+#define SNOWFLAKE_COMPAT_H
+
+#include "storage/proc.h"
+#include "utils/guc.h"
+#include "utils/wait_event.h"
+
+#if PG_VERSION_NUM < 150000
+#error "snowflake needs PostgreSQL 15 or later"
+#endif
+
+/* From 18 on a module tells its name and version. */
+#if PG_VERSION_NUM >= 180000
+#define SNOWFLAKE_MODULE_MAGIC \
+	PG_MODULE_MAGIC_EXT(.name = "snowflake", .version = "1.0")
+#else
+#define SNOWFLAKE_MODULE_MAGIC PG_MODULE_MAGIC
+#endif
+
+/* 15 has no declaration of _PG_init for modules to match. */
+#if PG_VERSION_NUM < 160000
+extern PGDLLEXPORT void _PG_init(void);
+#endif
+
+/* Memory that a setting's check hook hands over is the server's to free. */
+#if PG_VERSION_NUM < 160000
+#define guc_malloc(elevel, size) malloc(size)
+#define guc_free(pointer) free(pointer)
+#endif
+
+/* This process's number among those that can run SQL, from 0 to MaxBackends. */
+#if PG_VERSION_NUM >= 170000
+#define my_backend_index() (MyProcNumber)
+#else
+#define my_backend_index() (MyBackendId - 1)
+#endif
+
+/* From 17 on an extension's wait events have names of their own. */
+#if PG_VERSION_NUM >= 170000
+#define named_wait_event(name) WaitEventExtensionNew(name)
+#else
+#define named_wait_event(name) PG_WAIT_EXTENSION
+#endif
+
+#endif							/* SNOWFLAKE_COMPAT_H */

@@ -1,0 +1,180 @@
+/*-------------------------------------------------------------------------
+ *
+ * layout.h
+ *	  How 64 bits are divided into a timestamp, a shard and a sequence.
+ *
+ * Everything here is a pure function of its arguments: no server state, no
+ * settings, no locks, no allocation.  See layout.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SNOWFLAKE_LAYOUT_H
+#define SNOWFLAKE_LAYOUT_H
+
+#include "datatype/timestamp.h"
+
+/* timestamp, a shard in up to two parts, sequence */
+#define LAYOUT_MAX_FIELDS	4
+
+/* shard and sequence are int4 in SQL */
+#define LAYOUT_MAX_PART_BITS	31
+
+/* holds any specification as layout_format() writes it */
+#define LAYOUT_TEXT_SIZE	160
+
+/* holds any time as layout_format_time() writes it */
+#define LAYOUT_TIME_SIZE	40
+
+typedef enum LayoutPart
+{
+	LAYOUT_TIMESTAMP,
+	LAYOUT_SHARD,
+	LAYOUT_SEQUENCE
+} LayoutPart;
+
+typedef struct LayoutField
+{
+	const char *name;			/* from the vocabulary of layout.c */
+	LayoutPart	part;
+	int			bits;
+	int			shift;			/* of the field's lowest bit */
+} LayoutField;
+
+typedef struct Layout
+{
+	/* as specified */
+	TimestampTz epoch;			/* the start of tick 0 */
+	int64		tick_us;		/* length of a tick in microseconds */
+	int			nfields;
+	LayoutField fields[LAYOUT_MAX_FIELDS];
+
+	/* derived by layout_derive() */
+	int			timestamp_shift;
+	int			shard_bits;
+	int			shard_shift;
+	int			sequence_bits;
+	int			sequence_shift;
+	int64		last_mint_tick; /* ids of ticks 0 to this one are minted */
+	int64		first_tick;		/* ticks whose time the server can hold, */
+	int64		last_tick;		/* out of all that an int64 can hold */
+} Layout;
+
+typedef struct LayoutPreset
+{
+	const char *name;
+	const char *specification;
+	const char *source;			/* who published it */
+} LayoutPreset;
+
+typedef struct LayoutError
+{
+	char		message[200];	/* lower case, no full stop */
+} LayoutError;
+
+extern const LayoutPreset layout_presets[];
+extern const int layout_preset_count;
+
+extern bool layout_parse(const char *text, size_t length, Layout *layout,
+						 LayoutError *error);
+extern void layout_format(const Layout *layout, char *buffer, size_t size);
+extern void layout_format_fields(const Layout *layout, char *buffer,
+								 size_t size);
+extern const LayoutPreset *layout_preset_of(const Layout *layout);
+extern void layout_describe(const Layout *layout, char *buffer, size_t size);
+extern void layout_format_time(TimestampTz time, char *buffer, size_t size);
+
+extern bool layout_tick_of_time(const Layout *layout, TimestampTz time,
+								int64 *tick);
+extern int64 layout_position_after(const Layout *layout, int64 id, int shard);
+
+/* A value of as many one bits as asked for; bits is at most 63. */
+static inline int64
+layout_mask(int bits)
+{
+	return (int64) ((UINT64CONST(1) << bits) - 1);
+}
+
+static inline int64
+layout_last_shard(const Layout *layout)
+{
+	return layout_mask(layout->shard_bits);
+}
+
+static inline int64
+layout_last_sequence(const Layout *layout)
+{
+	return layout_mask(layout->sequence_bits);
+}
+
+/*
+ * Unpacking.  The timestamp is everything from its lowest bit up, sign
+ * included, so that a negative id belongs to a tick before the epoch and no
+ * bit of an id is ever lost.
+ */
+static inline int64
+layout_tick(const Layout *layout, int64 id)
+{
+	return id >> layout->timestamp_shift;
+}
+
+static inline int32
+layout_shard(const Layout *layout, int64 id)
+{
+	return (int32) ((id >> layout->shard_shift) &
+					layout_mask(layout->shard_bits));
+}
+
+static inline int32
+layout_sequence(const Layout *layout, int64 id)
+{
+	return (int32) ((id >> layout->sequence_shift) &
+					layout_mask(layout->sequence_bits));
+}
+
+/* Packing, the reverse of the three above. */
+static inline int64
+layout_pack(const Layout *layout, int64 tick, int32 shard, int32 sequence)
+{
+	return (int64) (((uint64) tick << layout->timestamp_shift) |
+					((uint64) shard << layout->shard_shift) |
+					((uint64) sequence << layout->sequence_shift));
+}
+
+/*
+ * A position counts the ids of one shard: tick << sequence_bits | sequence.
+ * It is what a generator keeps, one word a shard.
+ */
+static inline int64
+layout_position(const Layout *layout, int64 tick, int32 sequence)
+{
+	return (int64) (((uint64) tick << layout->sequence_bits) |
+					(uint64) sequence);
+}
+
+static inline int64
+layout_position_tick(const Layout *layout, int64 position)
+{
+	return position >> layout->sequence_bits;
+}
+
+static inline int64
+layout_id_at(const Layout *layout, int64 position, int32 shard)
+{
+	return layout_pack(layout,
+					   layout_position_tick(layout, position),
+					   shard,
+					   (int32) (position & layout_last_sequence(layout)));
+}
+
+/* The start of a tick, infinite where the server's timestamps end. */
+static inline TimestampTz
+layout_time_of_tick(const Layout *layout, int64 tick)
+{
+	if (tick < layout->first_tick)
+		return DT_NOBEGIN;
+	if (tick > layout->last_tick)
+		return DT_NOEND;
+	return layout->epoch + tick * layout->tick_us;
+}
+
+#endif							/* SNOWFLAKE_LAYOUT_H */

@@ -1,0 +1,307 @@
+/*-------------------------------------------------------------------------
+ *
+ * settings.c
+ *	  The settings snowflake.*, parsed and checked.
+ *
+ * A setting is parsed once, by its check hook; what the others read is the
+ * parsed form that the hook handed to the server.
+ *
+ * Invariants:
+ *	- settings exist only in a server that preloads the library, because the
+ *	  cluster's layout must be the same in every process from the start;
+ *	- the cluster's layout is fixed at server start, and snowflake.shards only
+ *	  names shards that it has;
+ *	- a server never starts with a value of ours that it did not understand.
+ *	  By itself it would warn and fall back to the default, that is, mint
+ *	  another layout's ids or a neighbour's shards.
+ *
+ * All of this is private to a process: there is nothing to lock.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <ctype.h>
+#include <limits.h>
+
+#include "miscadmin.h"
+#include "utils/guc.h"
+
+#include "compat.h"
+#include "settings.h"
+
+#define SETTING_LAYOUT			"snowflake.layout"
+#define SETTING_SHARDS			"snowflake.shards"
+#define SETTING_CLOCK_TOLERANCE "snowflake.clock_tolerance"
+
+/* as the server shows them */
+static char *layout_text;
+static char *own_shards_text;
+static int	clock_tolerance_ms;
+
+/* as the check hooks parsed them */
+static const Layout *cluster_layout;
+static const OwnShards *own_shards;
+
+static bool check_layout(char **text, void **parsed, GucSource source);
+static void assign_layout(const char *text, void *parsed);
+static bool check_shards(char **text, void **parsed, GucSource source);
+static void assign_shards(const char *text, void *parsed);
+
+
+/*
+ * Define one setting, and refuse to start with a value that its check hook
+ * refuses.  "asked" is what configuration file or command line say.
+ */
+static void
+insist(const char *name, const char *asked)
+{
+	if (asked != NULL)
+		(void) set_config_option(name, asked, PGC_POSTMASTER, PGC_S_FILE,
+								 GUC_ACTION_SET, false, FATAL, false);
+}
+
+static const char *
+asked_for(const char *name)
+{
+	const char *value = GetConfigOption(name, true, false);
+
+	return value != NULL ? pstrdup(value) : NULL;
+}
+
+/* Called while the library is being preloaded, and only then. */
+void
+settings_define(void)
+{
+	const char *asked_layout = asked_for(SETTING_LAYOUT);
+	const char *asked_shards = asked_for(SETTING_SHARDS);
+	const char *asked_tolerance = asked_for(SETTING_CLOCK_TOLERANCE);
+
+	/* first, because shards are checked against it */
+	DefineCustomStringVariable(SETTING_LAYOUT,
+							   "The layout of this cluster's ids.",
+							   "The name of a preset or a specification such as \"epoch=2024-01-01T00:00:00Z unit=1ms fields=timestamp:41,shard:10,sequence:12\".",
+							   &layout_text,
+							   "twitter",
+							   PGC_POSTMASTER,
+							   0,
+							   check_layout,
+							   assign_layout,
+							   NULL);
+	insist(SETTING_LAYOUT, asked_layout);
+
+	DefineCustomStringVariable(SETTING_SHARDS,
+							   "The shards that this server may mint.",
+							   "A list such as \"5\", \"0-7\" or \"1,5,9-12\". Empty means any, by explicit number only.",
+							   &own_shards_text,
+							   "",
+							   PGC_SUSET,
+							   GUC_LIST_INPUT,
+							   check_shards,
+							   assign_shards,
+							   NULL);
+	insist(SETTING_SHARDS, asked_shards);
+
+	DefineCustomIntVariable(SETTING_CLOCK_TOLERANCE,
+							"The longest wait for a clock that is behind the last id.",
+							NULL,
+							&clock_tolerance_ms,
+							1000,
+							0,
+							INT_MAX,
+							PGC_SUSET,
+							GUC_UNIT_MS,
+							NULL,
+							NULL,
+							NULL);
+	insist(SETTING_CLOCK_TOLERANCE, asked_tolerance);
+
+	MarkGUCPrefixReserved("snowflake");
+}
+
+
+/*-------------------------------------------------------------------------
+ * What the others read
+ *-------------------------------------------------------------------------
+ */
+
+bool
+settings_preloaded(void)
+{
+	return cluster_layout != NULL;
+}
+
+/* The cluster's layout; an error in a server that did not preload us. */
+const Layout *
+settings_layout(void)
+{
+	if (!settings_preloaded())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("snowflake must be loaded via \"shared_preload_libraries\""),
+				 errdetail("Minting, and reading ids without naming a layout, need the library's shared memory and settings."),
+				 errhint("Add \"snowflake\" to \"shared_preload_libraries\" in postgresql.conf and restart the server, or name the layout, as in snowflake_decode(id, 'twitter').")));
+	return cluster_layout;
+}
+
+const OwnShards *
+settings_own_shards(void)
+{
+	return own_shards;
+}
+
+const char *
+settings_own_shards_text(void)
+{
+	return own_shards_text;
+}
+
+int
+settings_clock_tolerance_ms(void)
+{
+	return clock_tolerance_ms;
+}
+
+
+/*-------------------------------------------------------------------------
+ * snowflake.layout
+ *-------------------------------------------------------------------------
+ */
+
+static bool
+check_layout(char **text, void **parsed, GucSource source)
+{
+	Layout		layout;
+	LayoutError error;
+
+	if (!layout_parse(*text, strlen(*text), &layout, &error))
+	{
+		GUC_check_errdetail("Invalid layout: %s.", error.message);
+		GUC_check_errhint("The view snowflake_layouts shows the presets; a specification reads \"epoch=2024-01-01T00:00:00Z unit=1ms fields=timestamp:41,shard:10,sequence:12\".");
+		return false;
+	}
+	if (layout.shard_bits > SETTINGS_MAX_SHARD_BITS)
+	{
+		GUC_check_errdetail("The layout has %d shard bits, and a server mints at most %d of them.",
+							layout.shard_bits, SETTINGS_MAX_SHARD_BITS);
+		return false;
+	}
+	*parsed = guc_malloc(LOG, sizeof(Layout));
+	if (*parsed == NULL)
+		return false;
+	memcpy(*parsed, &layout, sizeof(Layout));
+	return true;
+}
+
+static void
+assign_layout(const char *text, void *parsed)
+{
+	cluster_layout = parsed;
+}
+
+
+/*-------------------------------------------------------------------------
+ * snowflake.shards
+ *-------------------------------------------------------------------------
+ */
+
+static void
+skip_blanks(const char **at)
+{
+	while (isspace((unsigned char) **at))
+		(*at)++;
+}
+
+/* Read a shard's number, of up to 18 digits; -1 where there is none. */
+static int64
+read_shard(const char **at)
+{
+	int64		number = 0;
+	int			digits = 0;
+
+	skip_blanks(at);
+	for (; isdigit((unsigned char) **at) && digits < 18; (*at)++, digits++)
+		number = number * 10 + (**at - '0');
+	skip_blanks(at);
+	return digits > 0 ? number : -1;
+}
+
+/*
+ * Read "1,5,9-12" and set mine[shard] for each of the shards.  False with the
+ * reason in the server's error detail.
+ */
+static bool
+read_shards(const char *text, int64 last_shard, bool *mine)
+{
+	const char *at = text;
+
+	skip_blanks(&at);
+	while (*at != '\0')
+	{
+		const char *element = at;
+		int64		first = read_shard(&at);
+		int64		last = first;
+
+		if (first >= 0 && *at == '-')
+		{
+			at++;
+			last = read_shard(&at);
+		}
+		if (first < 0 || last < 0 || (*at != ',' && *at != '\0'))
+		{
+			GUC_check_errdetail("\"%.60s\" does not begin with a shard or a range of shards.",
+								element);
+			return false;
+		}
+		if (Max(first, last) > last_shard)
+		{
+			GUC_check_errdetail("Shard " INT64_FORMAT " is out of range: the layout has shards 0 to " INT64_FORMAT ".",
+								Max(first, last), last_shard);
+			return false;
+		}
+		if (first > last)
+		{
+			GUC_check_errdetail("The range " INT64_FORMAT "-" INT64_FORMAT " runs backwards.",
+								first, last);
+			return false;
+		}
+		memset(mine + first, true, last - first + 1);
+		if (*at == ',' && *++at == '\0')
+		{
+			GUC_check_errdetail("The list ends with a comma.");
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool
+check_shards(char **text, void **parsed, GucSource source)
+{
+	bool		mine[1 << SETTINGS_MAX_SHARD_BITS] = {false};
+	int64		last_shard = layout_last_shard(cluster_layout);
+	OwnShards  *own;
+	int			count = 0;
+
+	if (!read_shards(*text, last_shard, mine))
+		return false;
+	for (int shard = 0; shard <= last_shard; shard++)
+		count += mine[shard];
+	own = guc_malloc(LOG, offsetof(OwnShards, shard) + count * sizeof(int32));
+	if (own == NULL)
+		return false;
+	own->count = 0;
+	for (int shard = 0; shard <= last_shard; shard++)
+	{
+		if (mine[shard])
+			own->shard[own->count++] = shard;
+	}
+	*parsed = own;
+	return true;
+}
+
+static void
+assign_shards(const char *text, void *parsed)
+{
+	own_shards = parsed;
+}

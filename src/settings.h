@@ -1,0 +1,34 @@
+/*-------------------------------------------------------------------------
+ *
+ * settings.h
+ *	  The settings snowflake.*, parsed and checked.  See settings.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SNOWFLAKE_SETTINGS_H
+#define SNOWFLAKE_SETTINGS_H
+
+#include "layout.h"
+
+/*
+ * A generator keeps a cache line for each shard of the cluster's layout: 16
+ * bits of them, the most of any format in use, take 8 MB.
+ */
+#define SETTINGS_MAX_SHARD_BITS 16
+
+/* The shards that this server may mint, in ascending order. */
+typedef struct OwnShards
+{
+	int			count;			/* 0: snowflake.shards is empty */
+	int32		shard[FLEXIBLE_ARRAY_MEMBER];
+} OwnShards;
+
+extern void settings_define(void);
+
+extern bool settings_preloaded(void);
+extern const Layout *settings_layout(void);
+extern const OwnShards *settings_own_shards(void);
+extern const char *settings_own_shards_text(void);
+extern int	settings_clock_tolerance_ms(void);
+
+#endif							/* SNOWFLAKE_SETTINGS_H */
