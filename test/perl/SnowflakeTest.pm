@@ -1,0 +1,224 @@
+# SnowflakeTest.pm -- what the TAP tests of snowflake share
+#
+# Servers, clocks that can be moved while a server runs, sessions that run at
+# the same time, and the checks that every set of minted ids must pass.
+
+package SnowflakeTest;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+use IPC::Run ();
+use Time::HiRes qw(sleep time);
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+our @EXPORT = qw(
+  new_server start_with_clock set_clock
+  fails_with wait_until start_session finish_session in_parallel
+  create_mint_log mint_log_is_sound count_of
+);
+
+# A server with the extension in its database postgres.
+sub new_server
+{
+	my ($name, %options) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($name);
+
+	$node->init(%{ $options{init} // {} });
+	$node->append_conf('postgresql.conf', <<"CONF");
+max_connections = 50
+max_worker_processes = 48
+max_parallel_workers = 48
+shared_buffers = 256MB
+max_wal_size = 4GB
+$options{conf}
+CONF
+	if ($options{clock})
+	{
+		start_with_clock($node);
+	}
+	else
+	{
+		$node->start;
+	}
+	$node->safe_psql('postgres', 'CREATE EXTENSION snowflake');
+	return $node;
+}
+
+# --- A clock that can be moved under a running server: libfaketime, which
+# --- reads the offset from a file each time somebody asks for the time.
+
+sub clock_file
+{
+	my ($node) = @_;
+	return $node->basedir . '/clock';
+}
+
+# Set the server's clock to so many seconds from the real one, at once.
+sub set_clock
+{
+	my ($node, $seconds) = @_;
+	my $file = clock_file($node);
+
+	# never a file half written: a reader would see the real time
+	append_to_file("$file.new",
+		sprintf("%+.3f\n", $seconds));
+	rename("$file.new", $file) or die "could not rename $file.new: $!";
+	return;
+}
+
+sub start_with_clock
+{
+	my ($node, $offset) = @_;
+	my ($library) = glob('/usr/lib/*/faketime/libfaketime.so.1');
+
+	die 'libfaketime is not installed' unless $library;
+	set_clock($node, $offset // 0);
+	local $ENV{LD_PRELOAD} = $library;
+	local $ENV{FAKETIME_TIMESTAMP_FILE} = clock_file($node);
+	local $ENV{FAKETIME_NO_CACHE} = 1;
+	local $ENV{FAKETIME_DONT_FAKE_MONOTONIC} = 1;
+	$node->start;
+	return;
+}
+
+# --- Sessions
+
+# Does the statement fail with this SQLSTATE and a message that matches?
+sub fails_with
+{
+	my ($node, $sql, $sqlstate, $pattern, $name, %options) = @_;
+	my ($status, $out, $err) =
+	  $node->psql($options{dbname} // 'postgres', "\\set VERBOSITY verbose\n$sql",
+		on_error_stop => 1);
+
+	ok($err =~ /ERROR:  $sqlstate: / && $err =~ $pattern, $name)
+	  or diag("expected $sqlstate and $pattern, got: $err$out");
+	return;
+}
+
+# Poll until the query gives t, for at most a minute and a half.
+sub wait_until
+{
+	my ($node, $query) = @_;
+
+	for (1 .. 900)
+	{
+		return 1 if $node->safe_psql('postgres', $query) eq 't';
+		sleep(0.1);
+	}
+	return 0;
+}
+
+# Start psql on a script, and return at once.  The script is a file: what
+# IPC::Run feeds by a pipe flows only while somebody waits for the session.
+sub start_session
+{
+	my ($node, $sql, %options) = @_;
+	my %session = (out => '', err => '', began => time());
+	my $script = PostgreSQL::Test::Utils::tempdir_short() . '/session.sql';
+
+	append_to_file($script, $sql);
+	$session{run} = IPC::Run::start(
+		[
+			'psql', '-XAtq',
+			'-v', 'ON_ERROR_STOP=1',
+			'-d', $node->connstr($options{dbname} // 'postgres'),
+			'-f', $script
+		],
+		'<', '/dev/null',
+		'>', \$session{out},
+		'2>', \$session{err},
+		IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
+	return \%session;
+}
+
+# Wait for it; gives whether it succeeded.  {elapsed} is in seconds.
+sub finish_session
+{
+	my ($session) = @_;
+	my $good = $session->{run}->finish;
+
+	$session->{elapsed} = time() - $session->{began};
+	chomp($session->{$_}) for qw(out err);
+	return $good;
+}
+
+# Run a script in so many sessions at once; dies if one fails.
+sub in_parallel
+{
+	my ($node, $count, $sql, %options) = @_;
+	my @sessions = map { start_session($node, $sql, %options) } 1 .. $count;
+
+	for my $session (@sessions)
+	{
+		finish_session($session)
+		  or die "session failed: $session->{err}";
+	}
+	return @sessions;
+}
+
+# --- The log of all that was minted
+#
+# Each row holds an id between two values of a sequence, one drawn before the
+# id was minted and one after.  Where the second of row a is less than the
+# first of row b, a was surely minted before b, whoever minted them.  The
+# session is the backend's pid; COPY fills everything but n by itself.
+
+sub create_mint_log
+{
+	my ($node, $table, $mint) = @_;
+
+	$node->safe_psql('postgres', <<"SQL");
+CREATE SEQUENCE ${table}_moment CACHE 1;
+CREATE UNLOGGED TABLE $table (
+	n       bigint,
+	session int       DEFAULT pg_backend_pid(),
+	before  bigint    DEFAULT nextval('${table}_moment'),
+	id      snowflake DEFAULT $mint,
+	after   bigint    DEFAULT nextval('${table}_moment')
+);
+SQL
+	return;
+}
+
+sub count_of
+{
+	my ($node, $query) = @_;
+	return $node->safe_psql('postgres', "SELECT count(*) FROM $query");
+}
+
+# No duplicate, and "what" strictly increases (or, with "<", never decreases)
+# in minting order: within a session, and across sessions where the order is
+# known.  "partition" restricts the comparison to equals of an expression.
+sub mint_log_is_sound
+{
+	my ($node, $table, $expected, %options) = @_;
+	my $what = $options{what} // 'id';
+	my $wrong = $options{equal_allowed} ? '<' : '<=';
+	my $partition =
+	  $options{partition} ? "PARTITION BY $options{partition}" : '';
+	my $label = $options{label} // $table;
+
+	is(count_of($node, $table), $expected, "$label: $expected ids minted");
+	is($node->safe_psql('postgres', "SELECT count(DISTINCT id) FROM $table"),
+		$expected, "$label: no duplicate");
+	is( $node->safe_psql('postgres', <<"SQL"), 0, "$label: $what in minting order");
+SET work_mem = '512MB';
+SELECT count(*) FROM (
+	SELECT is_before, $what AS what,
+		max(CASE WHEN NOT is_before THEN $what END)
+			OVER ($partition ORDER BY moment) AS high
+	FROM (SELECT true AS is_before, before AS moment, id, session FROM $table
+		  UNION ALL
+		  SELECT false, after, id, session FROM $table) AS event) AS seen
+WHERE is_before AND what $wrong high
+SQL
+	return;
+}
+
+1;

@@ -1,0 +1,124 @@
+# snowflake_nextval() on several own shards: one session gets more ids in a
+# tick than a shard has, and each session's ids still increase; many sessions,
+# and explicit calls beside them, never clash; a clock set back under all that
+# makes nobody mint from the past.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
+use PostgreSQL::Test::Utils;
+use SnowflakeTest;
+use Time::HiRes qw(sleep time);
+use Test::More;
+
+# Each session's ids, and what is known of the order across sessions: ids of
+# several shards are ordered to the tick.
+sub check_log
+{
+	my ($node, $table, $expected) = @_;
+
+	mint_log_is_sound($node, $table, $expected, partition => 'session',
+		label => "$table: each session");
+	mint_log_is_sound($node, $table, $expected, what => 'snowflake_timestamp(id)',
+		equal_allowed => 1, label => "$table: all sessions");
+	return;
+}
+
+# --- at full speed, in the layouts with the sequence below the shard and above
+my $node = new_server('spilling', conf => <<'CONF');
+snowflake.shards = '0-7'
+fsync = off
+CONF
+
+sub check_full_speed
+{
+	my ($layout, $capacity, $rows) = @_;
+
+	# nothing but minting in the statement's inner loop, to be fast enough
+	create_mint_log($node, "${layout}_alone", 'NULL');
+	in_parallel($node, 1, <<"SQL");
+INSERT INTO ${layout}_alone (n, session, before, id, after)
+	SELECT n, 0, 2 * n, id, 2 * n + 1
+	FROM unnest((SELECT array_agg(snowflake_nextval()) FROM generate_series(1, $rows)))
+		WITH ORDINALITY AS minted (id, n);
+SQL
+	check_log($node, "${layout}_alone", $rows);
+	my $most = $node->safe_psql('postgres', <<"SQL");
+SELECT max(ids) FROM (
+	SELECT count(*) AS ids FROM ${layout}_alone GROUP BY snowflake_timestamp(id)) AS tick
+SQL
+	cmp_ok($most, '>', $capacity, "$layout: one session gets more than $capacity ids in one tick");
+	note("$layout: $most ids in one tick");
+	is(count_of($node, "(SELECT FROM ${layout}_alone GROUP BY snowflake_timestamp(id), snowflake_shard(id) HAVING count(*) > $capacity) AS over"),
+		0, "$layout: no shard more than its own");
+
+	create_mint_log($node, "${layout}_many", 'snowflake_nextval()');
+	my @sessions = map {
+		start_session($node, "INSERT INTO ${layout}_many (n) SELECT generate_series(1, $rows)")
+	} 1 .. 8;
+	# explicit calls beside them: a session's own order is not promised when
+	# it names the shard, so they are checked by the shard's
+	create_mint_log($node, "${layout}_shard", 'snowflake_nextval(3)');
+	push @sessions, start_session($node, "INSERT INTO ${layout}_shard (n) SELECT generate_series(1, $rows)");
+	finish_session($_) or die $_->{err} for @sessions;
+	check_log($node, "${layout}_many", 8 * $rows);
+	mint_log_is_sound($node, "${layout}_shard", $rows);
+	is( $node->safe_psql('postgres', <<"SQL"), 0, "$layout: explicit calls never clash with the rest");
+SELECT count(*) FROM ${layout}_many JOIN ${layout}_shard USING (id)
+SQL
+	return;
+}
+
+check_full_speed('twitter', 4096, 100_000);
+$node->append_conf('postgresql.conf', "snowflake.layout = 'sonyflake'");
+$node->restart;
+check_full_speed('sonyflake', 256, 20_000);
+$node->stop;
+
+# --- a clock set back under load, with sequences so short that all spills
+for my $fields ('shard:10,sequence:4', 'sequence:4,shard:10')
+{
+	my ($kind) = $fields =~ /^(\w+)/;
+	my $unsteady = new_server("unsteady_$kind", clock => 1, conf => <<"CONF");
+snowflake.shards = '0-7'
+snowflake.layout = 'epoch=2020-01-01 unit=1ms fields=timestamp:41,$fields'
+fsync = off
+CONF
+	create_mint_log($unsteady, 'spilled', 'snowflake_nextval()');
+	create_mint_log($unsteady, 'explicit', 'snowflake_nextval(3)');
+
+	my $until = q{
+DO $$
+DECLARE stop timestamptz := clock_timestamp() + '4 s'; n int := 0;
+BEGIN
+	WHILE clock_timestamp() < stop LOOP
+		INSERT INTO TABLE (n) SELECT n + i FROM generate_series(1, 100) AS i;
+		n := n + 100;
+	END LOOP;
+END $$};
+	my @sessions = (
+		(map { start_session($unsteady, $until =~ s/TABLE/spilled/r) } 1 .. 8),
+		start_session($unsteady, $until =~ s/TABLE/explicit/r));
+	for my $offset (0, -0.05, -0.1, 0.05, 0)
+	{
+		set_clock($unsteady, $offset);
+		sleep(0.5);
+	}
+	finish_session($_) or die $_->{err} for @sessions;
+
+	my $count = count_of($unsteady, 'spilled');
+	my $shards = $unsteady->safe_psql('postgres',
+		'SELECT count(DISTINCT snowflake_shard(id)) FROM spilled');
+
+	cmp_ok($shards, '==', 8, "$fields: all own shards were used");
+	note("$fields: $count ids with the clock set back four times");
+	check_log($unsteady, 'spilled', $count);
+	mint_log_is_sound($unsteady, 'explicit', count_of($unsteady, 'explicit'));
+	is(count_of($unsteady, 'spilled JOIN explicit USING (id)'), 0,
+		"$fields: explicit calls never clash with the rest");
+	$unsteady->stop;
+}
+
+done_testing();
