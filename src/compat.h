@@ -51,4 +51,4 @@ extern PGDLLEXPORT void _PG_init(void);
 #define named_wait_event(name) PG_WAIT_EXTENSION
 #endif
 
-#endif							/* SNOWFLAKE_COMPAT_H */
+#endif /* SNOWFLAKE_COMPAT_H */

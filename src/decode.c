@@ -38,10 +38,10 @@ PG_FUNCTION_INFO_V1(snowflake_layouts);
 /* What a call site remembers from one call to the next. */
 typedef struct CallSite
 {
-	TupleDesc	row;			/* of snowflake_decode(); else NULL */
-	char	   *layout_text;	/* what "layout" was parsed from, or NULL */
-	size_t		layout_length;
-	Layout		layout;
+	TupleDesc row;		   /* of snowflake_decode(); else NULL */
+	char	 *layout_text; /* what "layout" was parsed from, or NULL */
+	size_t	  layout_length;
+	Layout	  layout;
 } CallSite;
 
 
@@ -53,11 +53,11 @@ typedef struct CallSite
 static CallSite *
 call_site(FunctionCallInfo fcinfo)
 {
-	FmgrInfo   *flinfo = fcinfo->flinfo;
+	FmgrInfo *flinfo = fcinfo->flinfo;
 
 	if (flinfo->fn_extra == NULL)
-		flinfo->fn_extra = MemoryContextAllocZero(flinfo->fn_mcxt,
-												  sizeof(CallSite));
+		flinfo->fn_extra =
+			MemoryContextAllocZero(flinfo->fn_mcxt, sizeof(CallSite));
 	return flinfo->fn_extra;
 }
 
@@ -74,8 +74,8 @@ remember_layout(FunctionCallInfo fcinfo, CallSite *site, const char *text,
 	if (!layout_parse(text, length, &site->layout, &error))
 		report_invalid_layout(&error);
 	site->layout_length = length;
-	site->layout_text = MemoryContextAlloc(fcinfo->flinfo->fn_mcxt,
-										   Max(length, 1));
+	site->layout_text =
+		MemoryContextAlloc(fcinfo->flinfo->fn_mcxt, Max(length, 1));
 	memcpy(site->layout_text, text, length);
 }
 
@@ -83,8 +83,8 @@ remember_layout(FunctionCallInfo fcinfo, CallSite *site, const char *text,
 static const Layout *
 layout_argument(FunctionCallInfo fcinfo, int argument)
 {
-	CallSite   *site;
-	text	   *arg;
+	CallSite *site;
+	text	 *arg;
 
 	if (PG_NARGS() <= argument)
 		return settings_layout();
@@ -102,11 +102,10 @@ layout_argument(FunctionCallInfo fcinfo, int argument)
 static int64
 tick_argument(const Layout *layout, TimestampTz time)
 {
-	int64		tick;
+	int64 tick;
 
 	if (!layout_tick_of_time(layout, time, &tick))
-		report_time_range(layout, time,
-						  layout_tick(layout, PG_INT64_MIN),
+		report_time_range(layout, time, layout_tick(layout, PG_INT64_MIN),
 						  layout_tick(layout, PG_INT64_MAX));
 	return tick;
 }
@@ -120,17 +119,17 @@ tick_argument(const Layout *layout, TimestampTz time)
 Datum
 snowflake_timestamp(PG_FUNCTION_ARGS)
 {
-	int64		id = PG_GETARG_INT64(0);
+	int64		  id = PG_GETARG_INT64(0);
 	const Layout *layout = layout_argument(fcinfo, 1);
 
-	PG_RETURN_TIMESTAMPTZ(layout_time_of_tick(layout,
-											  layout_tick(layout, id)));
+	PG_RETURN_TIMESTAMPTZ(
+		layout_time_of_tick(layout, layout_tick(layout, id)));
 }
 
 Datum
 snowflake_shard(PG_FUNCTION_ARGS)
 {
-	int64		id = PG_GETARG_INT64(0);
+	int64		  id = PG_GETARG_INT64(0);
 	const Layout *layout = layout_argument(fcinfo, 1);
 
 	PG_RETURN_INT32(layout_shard(layout, id));
@@ -139,7 +138,7 @@ snowflake_shard(PG_FUNCTION_ARGS)
 Datum
 snowflake_sequence(PG_FUNCTION_ARGS)
 {
-	int64		id = PG_GETARG_INT64(0);
+	int64		  id = PG_GETARG_INT64(0);
 	const Layout *layout = layout_argument(fcinfo, 1);
 
 	PG_RETURN_INT32(layout_sequence(layout, id));
@@ -149,42 +148,43 @@ snowflake_sequence(PG_FUNCTION_ARGS)
 Datum
 snowflake_decode(PG_FUNCTION_ARGS)
 {
-	int64		id = PG_GETARG_INT64(0);
+	int64		  id = PG_GETARG_INT64(0);
 	const Layout *layout = layout_argument(fcinfo, 1);
-	CallSite   *site = call_site(fcinfo);
-	Datum		values[3];
-	bool		nulls[3] = {false};
+	CallSite	 *site = call_site(fcinfo);
+	Datum		  values[3];
+	bool		  nulls[3] = {false};
 
 	if (site->row == NULL)
 	{
 		MemoryContext old = MemoryContextSwitchTo(fcinfo->flinfo->fn_mcxt);
 
-		if (get_call_result_type(fcinfo, NULL, &site->row) != TYPEFUNC_COMPOSITE)
+		if (get_call_result_type(fcinfo, NULL, &site->row) !=
+			TYPEFUNC_COMPOSITE)
 			elog(ERROR, "return type must be a row type");
 		site->row = BlessTupleDesc(site->row);
 		MemoryContextSwitchTo(old);
 	}
-	values[0] = TimestampTzGetDatum(layout_time_of_tick(layout,
-														layout_tick(layout, id)));
+	values[0] = TimestampTzGetDatum(
+		layout_time_of_tick(layout, layout_tick(layout, id)));
 	values[1] = Int32GetDatum(layout_shard(layout, id));
 	values[2] = Int32GetDatum(layout_sequence(layout, id));
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(site->row, values,
-													  nulls)));
+	PG_RETURN_DATUM(
+		HeapTupleGetDatum(heap_form_tuple(site->row, values, nulls)));
 }
 
 /* What a field's value says to a person. */
 static char *
 meaning_of(const Layout *layout, const LayoutField *field, int64 id)
 {
-	char		time[LAYOUT_TIME_SIZE];
-	bool		top_of_shard;
+	char time[LAYOUT_TIME_SIZE];
+	bool top_of_shard;
 
 	switch (field->part)
 	{
 		case LAYOUT_TIMESTAMP:
-			layout_format_time(layout_time_of_tick(layout,
-												   layout_tick(layout, id)),
-							   time, sizeof(time));
+			layout_format_time(
+				layout_time_of_tick(layout, layout_tick(layout, id)), time,
+				sizeof(time));
 			return pstrdup(time);
 		case LAYOUT_SHARD:
 			if (field->bits == layout->shard_bits)
@@ -199,33 +199,34 @@ meaning_of(const Layout *layout, const LayoutField *field, int64 id)
 			break;
 	}
 	return psprintf("number %d of 0 to " INT64_FORMAT " in its tick",
-					layout_sequence(layout, id),
-					layout_last_sequence(layout));
+					layout_sequence(layout, id), layout_last_sequence(layout));
 }
 
 /* A row a field, for people: field, bits, shift, value, meaning. */
 Datum
 snowflake_fields(PG_FUNCTION_ARGS)
 {
-	int64		id = PG_GETARG_INT64(0);
-	const Layout *layout = layout_argument(fcinfo, 1);
+	int64		   id = PG_GETARG_INT64(0);
+	const Layout  *layout = layout_argument(fcinfo, 1);
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 
 	InitMaterializedSRF(fcinfo, 0);
 	for (int i = 0; i < layout->nfields; i++)
 	{
 		const LayoutField *field = &layout->fields[i];
-		Datum		values[5];
-		bool		nulls[5] = {false};
+		Datum			   values[5];
+		bool			   nulls[5] = {false};
 
 		values[0] = CStringGetTextDatum(field->name);
 		values[1] = Int32GetDatum(field->bits);
 		values[2] = Int32GetDatum(field->shift);
-		values[3] = Int64GetDatum(field->part == LAYOUT_TIMESTAMP ?
-								  layout_tick(layout, id) :
-								  (id >> field->shift) & layout_mask(field->bits));
+		values[3] = Int64GetDatum(field->part == LAYOUT_TIMESTAMP
+									  ? layout_tick(layout, id)
+									  : (id >> field->shift) &
+											layout_mask(field->bits));
 		values[4] = CStringGetTextDatum(meaning_of(layout, field, id));
-		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+		tuplestore_putvalues(result->setResult, result->setDesc, values,
+							 nulls);
 	}
 	return (Datum) 0;
 }
@@ -239,11 +240,11 @@ snowflake_fields(PG_FUNCTION_ARGS)
 Datum
 snowflake_encode(PG_FUNCTION_ARGS)
 {
-	TimestampTz created_at = PG_GETARG_TIMESTAMPTZ(0);
-	int32		shard = PG_GETARG_INT32(1);
-	int32		sequence = PG_GETARG_INT32(2);
+	TimestampTz	  created_at = PG_GETARG_TIMESTAMPTZ(0);
+	int32		  shard = PG_GETARG_INT32(1);
+	int32		  sequence = PG_GETARG_INT32(2);
 	const Layout *layout = layout_argument(fcinfo, 3);
-	int64		tick = tick_argument(layout, created_at);
+	int64		  tick = tick_argument(layout, created_at);
 
 	if (shard < 0 || shard > layout_last_shard(layout))
 		report_part_range(layout, "shard", shard, layout_last_shard(layout));
@@ -257,7 +258,7 @@ snowflake_encode(PG_FUNCTION_ARGS)
 Datum
 snowflake_floor(PG_FUNCTION_ARGS)
 {
-	TimestampTz time = PG_GETARG_TIMESTAMPTZ(0);
+	TimestampTz	  time = PG_GETARG_TIMESTAMPTZ(0);
 	const Layout *layout = layout_argument(fcinfo, 1);
 
 	PG_RETURN_INT64(layout_pack(layout, tick_argument(layout, time), 0, 0));
@@ -267,7 +268,7 @@ snowflake_floor(PG_FUNCTION_ARGS)
 Datum
 snowflake_ceil(PG_FUNCTION_ARGS)
 {
-	TimestampTz time = PG_GETARG_TIMESTAMPTZ(0);
+	TimestampTz	  time = PG_GETARG_TIMESTAMPTZ(0);
 	const Layout *layout = layout_argument(fcinfo, 1);
 
 	PG_RETURN_INT64(layout_pack(layout, tick_argument(layout, time), 0, 0) |
@@ -284,11 +285,11 @@ static void
 put_layout(ReturnSetInfo *result, const Layout *layout, const char *name,
 		   const char *source, bool in_use)
 {
-	char		fields[LAYOUT_TEXT_SIZE];
-	char		specification[LAYOUT_TEXT_SIZE];
-	Interval	tick = {.time = layout->tick_us};
-	Datum		values[10];
-	bool		nulls[10] = {false};
+	char	 fields[LAYOUT_TEXT_SIZE];
+	char	 specification[LAYOUT_TEXT_SIZE];
+	Interval tick = {.time = layout->tick_us};
+	Datum	 values[10];
+	bool	 nulls[10] = {false};
 
 	layout_format_fields(layout, fields, sizeof(fields));
 	layout_format(layout, specification, sizeof(specification));
@@ -299,8 +300,8 @@ put_layout(ReturnSetInfo *result, const Layout *layout, const char *name,
 	values[4] = CStringGetTextDatum(fields);
 	values[5] = Int64GetDatum(layout_last_shard(layout) + 1);
 	values[6] = Int64GetDatum(layout_last_sequence(layout) + 1);
-	values[7] = TimestampTzGetDatum(layout_time_of_tick(layout,
-														layout->last_mint_tick));
+	values[7] = TimestampTzGetDatum(
+		layout_time_of_tick(layout, layout->last_mint_tick));
 	values[8] = CStringGetTextDatum(specification);
 	values[9] = CStringGetTextDatum(source);
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
@@ -310,16 +311,16 @@ put_layout(ReturnSetInfo *result, const Layout *layout, const char *name,
 Datum
 snowflake_layouts(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	const Layout *own = settings_preloaded() ? settings_layout() : NULL;
+	ReturnSetInfo	   *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	const Layout	   *own = settings_preloaded() ? settings_layout() : NULL;
 	const LayoutPreset *own_preset = own ? layout_preset_of(own) : NULL;
 
 	InitMaterializedSRF(fcinfo, 0);
 	for (int i = 0; i < layout_preset_count; i++)
 	{
 		const LayoutPreset *preset = &layout_presets[i];
-		Layout		layout;
-		LayoutError error;
+		Layout				layout;
+		LayoutError			error;
 
 		if (!layout_parse(preset->name, strlen(preset->name), &layout, &error))
 			report_invalid_layout(&error);

@@ -53,36 +53,36 @@ PG_FUNCTION_INFO_V1(snowflake_nextval);
 PG_FUNCTION_INFO_V1(snowflake_nextval_shard);
 PG_FUNCTION_INFO_V1(snowflake_lastval);
 
-#define US_PER_MS	INT64CONST(1000)
+#define US_PER_MS INT64CONST(1000)
 
 /* The latch counts whole milliseconds; shorter waits sleep. */
-#define LATCH_WAIT_US		(2 * US_PER_MS)
+#define LATCH_WAIT_US (2 * US_PER_MS)
 
 /* How often a call that waits for a clock that is behind looks at it. */
-#define CLOCK_POLL_US		(100 * US_PER_MS)
+#define CLOCK_POLL_US (100 * US_PER_MS)
 
 typedef struct ShardState
 {
-	slock_t		lock;
-	int64		last;			/* position of the last id; -1 before any */
+	slock_t lock;
+	int64	last; /* position of the last id; -1 before any */
 } ShardState;
 
 typedef struct BackendSlot
 {
-	slock_t		lock;
-	int			pid;			/* 0: nobody's, and the rest is meaningless */
-	int32		shard;			/* of the last id */
-	int64		last_id;
-	int64		minted;			/* ids */
-	int64		waits;
-	int64		waited_us;
+	slock_t lock;
+	int		pid;   /* 0: nobody's, and the rest is meaningless */
+	int32	shard; /* of the last id */
+	int64	last_id;
+	int64	minted; /* ids */
+	int64	waits;
+	int64	waited_us;
 } BackendSlot;
 
 /* Each in a cache line of its own, so that neighbours do not disturb. */
 typedef union PaddedShard
 {
-	ShardState	state;
-	char		padding[PG_CACHE_LINE_SIZE];
+	ShardState state;
+	char	   padding[PG_CACHE_LINE_SIZE];
 } PaddedShard;
 
 typedef union PaddedSlot
@@ -94,25 +94,25 @@ typedef union PaddedSlot
 typedef union Generator
 {
 	pg_atomic_uint64 latest_tick;
-	char		padding[PG_CACHE_LINE_SIZE];
+	char			 padding[PG_CACHE_LINE_SIZE];
 } Generator;
 
 StaticAssertDecl(sizeof(ShardState) <= PG_CACHE_LINE_SIZE &&
-				 sizeof(BackendSlot) <= PG_CACHE_LINE_SIZE,
+					 sizeof(BackendSlot) <= PG_CACHE_LINE_SIZE,
 				 "a shard and a slot each fit a cache line");
 
 /* What became of an attempt to take a position. */
 typedef enum Outcome
 {
 	TAKEN,
-	FULL,						/* no position left in this tick */
-	STALE						/* the tick given is over: read the clock */
+	FULL, /* no position left in this tick */
+	STALE /* the tick given is over: read the clock */
 } Outcome;
 
 /* In shared memory, one piece: the generator, its shards, the slots. */
-static Generator *generator = NULL;
+static Generator   *generator = NULL;
 static PaddedShard *shards = NULL;
-static PaddedSlot *slots = NULL;
+static PaddedSlot  *slots = NULL;
 
 /* This backend's slot, from its first mint on. */
 static BackendSlot *my_slot = NULL;
@@ -169,16 +169,15 @@ initialize(void)
 static void
 start_shared_memory(void)
 {
-	bool		found;
-	char	   *start;
+	bool  found;
+	char *start;
 
 	if (prev_shmem_startup_hook)
 		prev_shmem_startup_hook();
 
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	start = ShmemInitStruct("snowflake",
-							add_size(shared_size(), PG_CACHE_LINE_SIZE),
-							&found);
+	start = ShmemInitStruct(
+		"snowflake", add_size(shared_size(), PG_CACHE_LINE_SIZE), &found);
 	start = (char *) TYPEALIGN(PG_CACHE_LINE_SIZE, start);
 	generator = (Generator *) start;
 	shards = (PaddedShard *) (start + sizeof(Generator));
@@ -263,8 +262,8 @@ note_wait(int64 us)
 static int64
 wait_us(int64 us, uint32 wait_event)
 {
-	instr_time	start;
-	instr_time	elapsed;
+	instr_time start;
+	instr_time elapsed;
 
 	CHECK_FOR_INTERRUPTS();
 	INSTR_TIME_SET_CURRENT(start);
@@ -293,8 +292,7 @@ static void
 wait_for_tick_after(const Layout *layout, int64 tick)
 {
 	static uint32 event = 0;
-	int64		us = layout_time_of_tick(layout, tick + 1) -
-		GetCurrentTimestamp();
+	int64 us = layout_time_of_tick(layout, tick + 1) - GetCurrentTimestamp();
 
 	if (event == 0)
 		event = named_wait_event("SnowflakeExhausted");
@@ -309,37 +307,38 @@ wait_for_clock(const Layout *layout, TimestampTz now, int64 latest_tick,
 			   int64 *waited_us)
 {
 	static uint32 event = 0;
-	TimestampTz latest = layout_time_of_tick(layout, latest_tick);
-	int64		behind_us = latest - now;
-	int64		patience_us = settings_clock_tolerance_ms() * US_PER_MS -
-		*waited_us;
+	TimestampTz	  latest = layout_time_of_tick(layout, latest_tick);
+	int64		  behind_us = latest - now;
+	int64 patience_us = settings_clock_tolerance_ms() * US_PER_MS - *waited_us;
 
 	if (patience_us <= 0)
 	{
-		char		resume[LAYOUT_TIME_SIZE];
+		char resume[LAYOUT_TIME_SIZE];
 
 		layout_format_time(latest, resume, sizeof(resume));
-		ereport(ERROR,
-				(errcode(ERRCODE_SYSTEM_ERROR),
-				 errmsg("clock is " INT64_FORMAT " ms behind the last id minted",
-						(behind_us + US_PER_MS - 1) / US_PER_MS),
-				 errdetail("Waited " INT64_FORMAT " ms for it; \"snowflake.clock_tolerance\" is %d ms.",
-						   *waited_us / US_PER_MS,
-						   settings_clock_tolerance_ms()),
-				 errhint("Check the server's time synchronization. Minting goes on by itself when the clock has reached %s.",
-						 resume)));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_SYSTEM_ERROR),
+			 errmsg("clock is " INT64_FORMAT " ms behind the last id minted",
+					(behind_us + US_PER_MS - 1) / US_PER_MS),
+			 errdetail("Waited " INT64_FORMAT
+					   " ms for it; \"snowflake.clock_tolerance\" is %d ms.",
+					   *waited_us / US_PER_MS, settings_clock_tolerance_ms()),
+			 errhint(
+				 "Check the server's time synchronization. Minting goes on by itself when the clock has reached %s.",
+				 resume)));
 	}
 	if (event == 0)
 		event = named_wait_event("SnowflakeClockBehind");
-	*waited_us += wait_us(Min(Min(behind_us, patience_us), CLOCK_POLL_US),
-						  event);
+	*waited_us +=
+		wait_us(Min(Min(behind_us, patience_us), CLOCK_POLL_US), event);
 }
 
 /* Raise latest_tick to a tick, unless somebody else has. */
 static void
 raise_latest_tick(int64 tick)
 {
-	uint64		latest = pg_atomic_read_u64(&generator->latest_tick);
+	uint64 latest = pg_atomic_read_u64(&generator->latest_tick);
 
 	while (latest < (uint64) tick &&
 		   !pg_atomic_compare_exchange_u64(&generator->latest_tick, &latest,
@@ -358,14 +357,14 @@ read_tick(const Layout *layout, int64 *waited_us)
 {
 	for (;;)
 	{
-		int64		latest = (int64) pg_atomic_read_u64(&generator->latest_tick);
+		int64 latest = (int64) pg_atomic_read_u64(&generator->latest_tick);
 		TimestampTz now;
 		int64		tick;
 
 		pg_read_barrier();
 		now = GetCurrentTimestamp();
-		if (!layout_tick_of_time(layout, now, &tick) ||
-			tick < 0 || tick > layout->last_mint_tick)
+		if (!layout_tick_of_time(layout, now, &tick) || tick < 0 ||
+			tick > layout->last_mint_tick)
 			report_time_range(layout, now, 0, layout->last_mint_tick);
 		if (tick > latest)
 			raise_latest_tick(tick);
@@ -390,9 +389,9 @@ static Outcome
 take(ShardState *shard, const Layout *layout, int64 tick, int64 floor,
 	 int64 *position)
 {
-	Outcome		outcome = TAKEN;
-	int64		least = Max(layout_position(layout, tick, 0), floor);
-	int64		last;
+	Outcome outcome = TAKEN;
+	int64	least = Max(layout_position(layout, tick, 0), floor);
+	int64	last;
 
 	SpinLockAcquire(&shard->lock);
 	last = shard->last;
@@ -411,14 +410,14 @@ take(ShardState *shard, const Layout *layout, int64 tick, int64 floor,
 static int64
 mint_on(const Layout *layout, int32 shard)
 {
-	int64		waited_us = 0;
-	int64		position;
+	int64 waited_us = 0;
+	int64 position;
 
 	for (;;)
 	{
-		int64		tick = read_tick(layout, &waited_us);
-		Outcome		outcome = take(&shards[shard].state, layout, tick, 0,
-								   &position);
+		int64	tick = read_tick(layout, &waited_us);
+		Outcome outcome =
+			take(&shards[shard].state, layout, tick, 0, &position);
 
 		if (outcome == TAKEN)
 			return layout_id_at(layout, position, shard);
@@ -438,14 +437,14 @@ mint_on(const Layout *layout, int32 shard)
 static int
 first_to_try(const Layout *layout, const OwnShards *own, int64 tick)
 {
-	int			i = 0;
+	int i = 0;
 
 	if (my_slot->minted == 0 || layout_tick(layout, my_slot->last_id) != tick)
 		return 0;
 	while (i < own->count && own->shard[i] < my_slot->shard)
 		i++;
-	if (layout->sequence_shift > layout->shard_shift &&
-		i < own->count && own->shard[i] == my_slot->shard)
+	if (layout->sequence_shift > layout->shard_shift && i < own->count &&
+		own->shard[i] == my_slot->shard)
 		i++;
 	return i % own->count;
 }
@@ -457,23 +456,23 @@ first_to_try(const Layout *layout, const OwnShards *own, int64 tick)
 static int64
 mint_on_own(const Layout *layout, const OwnShards *own)
 {
-	int64		waited_us = 0;
-	int64		position;
+	int64 waited_us = 0;
+	int64 position;
 
 	for (;;)
 	{
-		int64		tick = read_tick(layout, &waited_us);
-		int			i = first_to_try(layout, own, tick);
-		Outcome		outcome = FULL;
+		int64	tick = read_tick(layout, &waited_us);
+		int		i = first_to_try(layout, own, tick);
+		Outcome outcome = FULL;
 
 		for (int tries = 0; tries < own->count && outcome == FULL; tries++)
 		{
-			int32		shard = own->shard[i];
-			int64		floor = layout_position_after(layout,
-													  my_slot->last_id, shard);
+			int32 shard = own->shard[i];
+			int64 floor =
+				layout_position_after(layout, my_slot->last_id, shard);
 
-			outcome = take(&shards[shard].state, layout, tick, floor,
-						   &position);
+			outcome =
+				take(&shards[shard].state, layout, tick, floor, &position);
 			if (outcome == TAKEN)
 				return layout_id_at(layout, position, shard);
 			i = (i + 1) % own->count;
@@ -490,10 +489,11 @@ prepare_to_mint(void)
 	const Layout *layout = settings_layout();
 
 	if (RecoveryInProgress())
-		ereport(ERROR,
-				(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
-				 errmsg("cannot mint ids during recovery"),
-				 errhint("Mint on the primary server. Ids can be read here.")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
+			 errmsg("cannot mint ids during recovery"),
+			 errhint("Mint on the primary server. Ids can be read here.")));
 	if (my_slot == NULL)
 		claim_slot();
 	return layout;
@@ -502,12 +502,12 @@ prepare_to_mint(void)
 static bool
 owns_shard(const OwnShards *own, int32 shard)
 {
-	int			low = 0;
-	int			high = own->count;
+	int low = 0;
+	int high = own->count;
 
 	while (low < high)
 	{
-		int			middle = (low + high) / 2;
+		int middle = (low + high) / 2;
 
 		if (own->shard[middle] < shard)
 			low = middle + 1;
@@ -521,20 +521,22 @@ owns_shard(const OwnShards *own, int32 shard)
 Datum
 snowflake_nextval_shard(PG_FUNCTION_ARGS)
 {
-	int32		shard = PG_GETARG_INT32(0);
-	const Layout *layout = prepare_to_mint();
+	int32			 shard = PG_GETARG_INT32(0);
+	const Layout	*layout = prepare_to_mint();
 	const OwnShards *own = settings_own_shards();
-	int64		id;
+	int64			 id;
 
 	if (shard < 0 || shard > layout_last_shard(layout))
 		report_part_range(layout, "shard", shard, layout_last_shard(layout));
 	if (own->count > 0 && !owns_shard(own, shard))
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("shard %d is not one of this server's", shard),
-				 errdetail("\"snowflake.shards\" is \"%s\".",
-						   settings_own_shards_text()),
-				 errhint("Call snowflake_nextval() without an argument to mint on this server's own shards.")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("shard %d is not one of this server's", shard),
+			 errdetail("\"snowflake.shards\" is \"%s\".",
+					   settings_own_shards_text()),
+			 errhint(
+				 "Call snowflake_nextval() without an argument to mint on this server's own shards.")));
 	id = mint_on(layout, shard);
 	note_mint(id, shard);
 	PG_RETURN_INT64(id);
@@ -544,15 +546,17 @@ snowflake_nextval_shard(PG_FUNCTION_ARGS)
 Datum
 snowflake_nextval(PG_FUNCTION_ARGS)
 {
-	const Layout *layout = prepare_to_mint();
+	const Layout	*layout = prepare_to_mint();
 	const OwnShards *own = settings_own_shards();
-	int64		id;
+	int64			 id;
 
 	if (own->count == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("no shard is configured for this server"),
-				 errhint("Set \"snowflake.shards\" to the shards that are this server's alone, such as '5' or '0-7', or name a shard, as in snowflake_nextval(5).")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("no shard is configured for this server"),
+			 errhint(
+				 "Set \"snowflake.shards\" to the shards that are this server's alone, such as '5' or '0-7', or name a shard, as in snowflake_nextval(5).")));
 	id = mint_on_own(layout, own);
 	note_mint(id, layout_shard(layout, id));
 	PG_RETURN_INT64(id);
@@ -564,9 +568,10 @@ snowflake_lastval(PG_FUNCTION_ARGS)
 {
 	(void) settings_layout();
 	if (my_slot == NULL || my_slot->minted == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("snowflake_lastval is not yet defined in this session"),
-				 errhint("Call snowflake_nextval first.")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("snowflake_lastval is not yet defined in this session"),
+			 errhint("Call snowflake_nextval first.")));
 	PG_RETURN_INT64(my_slot->last_id);
 }

@@ -10,4 +10,4 @@
 
 extern void generator_install_hooks(void);
 
-#endif							/* SNOWFLAKE_GENERATOR_H */
+#endif /* SNOWFLAKE_GENERATOR_H */

@@ -29,89 +29,66 @@
 #include "common/int.h"
 #include "layout.h"
 
-#define US_PER_MS	INT64CONST(1000)
-#define US_PER_S	INT64CONST(1000000)
-#define US_PER_DAY	(INT64CONST(86400) * US_PER_S)
+#define US_PER_MS INT64CONST(1000)
+#define US_PER_S INT64CONST(1000000)
+#define US_PER_DAY (INT64CONST(86400) * US_PER_S)
 
 /* 1970-01-01 on the server's scale, which starts at 2000-01-01 */
-#define UNIX_EPOCH_US \
-	((UNIX_EPOCH_JDATE - POSTGRES_EPOCH_JDATE) * US_PER_DAY)
+#define UNIX_EPOCH_US ((UNIX_EPOCH_JDATE - POSTGRES_EPOCH_JDATE) * US_PER_DAY)
 
 /* the largest epoch accepted as a number, in ms: far past the year 9999 */
-#define MAX_EPOCH_MS	INT64CONST(999999999999999)
+#define MAX_EPOCH_MS INT64CONST(999999999999999)
 
 /* the longest tick accepted, in microseconds: a day */
-#define MAX_TICK_US		US_PER_DAY
+#define MAX_TICK_US US_PER_DAY
 
-#define ID_BITS			64
+#define ID_BITS 64
 
 const LayoutPreset layout_presets[] = {
-	{
-		"twitter",
-		"epoch=1288834974657 unit=1ms"
-		" fields=timestamp:41,datacenter:5,worker:5,sequence:12",
-		"Twitter, snowflake-2010 (IdWorker.scala)"
-	},
-	{
-		"discord",
-		"epoch=1420070400000 unit=1ms"
-		" fields=timestamp:42,worker:5,process:5,sequence:12",
-		"Discord, API reference, Snowflakes"
-	},
-	{
-		"instagram",
-		"epoch=1314220021721 unit=1ms"
-		" fields=timestamp:41,shard:13,sequence:10",
-		"Instagram Engineering, Sharding & IDs at Instagram (2012)"
-	},
-	{
-		"sonyflake",
-		"epoch=1409529600000 unit=10ms"
-		" fields=timestamp:39,sequence:8,machine:16",
-		"Sony, sonyflake v1 (Go)"
-	},
-	{
-		"sonyflake2",
-		"epoch=1735689600000 unit=10ms"
-		" fields=timestamp:39,sequence:8,machine:16",
-		"Sony, sonyflake v2 (Go)"
-	},
-	{
-		"pgedge",
-		"epoch=1672531200000 unit=1ms"
-		" fields=timestamp:41,node:10,sequence:12",
-		"pgEdge, snowflake extension 2.x"
-	}
-};
+	{"twitter",
+	 "epoch=1288834974657 unit=1ms"
+	 " fields=timestamp:41,datacenter:5,worker:5,sequence:12",
+	 "Twitter, snowflake-2010 (IdWorker.scala)"},
+	{"discord",
+	 "epoch=1420070400000 unit=1ms"
+	 " fields=timestamp:42,worker:5,process:5,sequence:12",
+	 "Discord, API reference, Snowflakes"},
+	{"instagram",
+	 "epoch=1314220021721 unit=1ms"
+	 " fields=timestamp:41,shard:13,sequence:10",
+	 "Instagram Engineering, Sharding & IDs at Instagram (2012)"},
+	{"sonyflake",
+	 "epoch=1409529600000 unit=10ms"
+	 " fields=timestamp:39,sequence:8,machine:16",
+	 "Sony, sonyflake v1 (Go)"},
+	{"sonyflake2",
+	 "epoch=1735689600000 unit=10ms"
+	 " fields=timestamp:39,sequence:8,machine:16",
+	 "Sony, sonyflake v2 (Go)"},
+	{"pgedge",
+	 "epoch=1672531200000 unit=1ms"
+	 " fields=timestamp:41,node:10,sequence:12",
+	 "pgEdge, snowflake extension 2.x"}};
 
-const int	layout_preset_count = lengthof(layout_presets);
+const int layout_preset_count = lengthof(layout_presets);
 
 /* Every name that a field may bear. */
 static const struct
 {
 	const char *name;
 	LayoutPart	part;
-}			vocabulary[] = {
-	{"timestamp", LAYOUT_TIMESTAMP},
-	{"shard", LAYOUT_SHARD},
-	{"datacenter", LAYOUT_SHARD},
-	{"worker", LAYOUT_SHARD},
-	{"process", LAYOUT_SHARD},
-	{"machine", LAYOUT_SHARD},
-	{"node", LAYOUT_SHARD},
-	{"sequence", LAYOUT_SEQUENCE}
-};
+} vocabulary[] = {
+	{"timestamp", LAYOUT_TIMESTAMP}, {"shard", LAYOUT_SHARD},
+	{"datacenter", LAYOUT_SHARD},	 {"worker", LAYOUT_SHARD},
+	{"process", LAYOUT_SHARD},		 {"machine", LAYOUT_SHARD},
+	{"node", LAYOUT_SHARD},			 {"sequence", LAYOUT_SEQUENCE}};
 
 /* Names of the units, longest suffix of a kind first. */
 static const struct
 {
 	const char *suffix;
 	int64		us;
-}			units[] = {
-	{"us", 1},
-	{"ms", US_PER_MS},
-	{"s", US_PER_S}
-};
+} units[] = {{"us", 1}, {"ms", US_PER_MS}, {"s", US_PER_S}};
 
 /* A stretch of the text being parsed; not terminated. */
 typedef struct Span
@@ -121,8 +98,8 @@ typedef struct Span
 } Span;
 
 /* How much of a user's text an error message quotes. */
-#define SPAN_FORMAT		"%.*s"
-#define SPAN_ARGS(s)	((int) Min((s).end - (s).start, 60)), (s).start
+#define SPAN_FORMAT "%.*s"
+#define SPAN_ARGS(s) ((int) Min((s).end - (s).start, 60)), (s).start
 
 
 /*-------------------------------------------------------------------------
@@ -132,9 +109,9 @@ typedef struct Span
 
 /* Keep the reason and return false, so that callers can "return fail(...)". */
 static bool pg_attribute_printf(2, 3)
-fail(LayoutError *error, const char *format,...)
+	fail(LayoutError *error, const char *format, ...)
 {
-	va_list		args;
+	va_list args;
 
 	va_start(args, format);
 	vsnprintf(error->message, sizeof(error->message), format, args);
@@ -145,7 +122,7 @@ fail(LayoutError *error, const char *format,...)
 static bool
 span_is(Span span, const char *word)
 {
-	size_t		length = span.end - span.start;
+	size_t length = span.end - span.start;
 
 	return strlen(word) == length && strncmp(span.start, word, length) == 0;
 }
@@ -154,7 +131,7 @@ span_is(Span span, const char *word)
 static Span
 cut(Span *rest, char separator)
 {
-	Span		head = *rest;
+	Span head = *rest;
 
 	while (rest->start < rest->end && *rest->start != separator)
 		rest->start++;
@@ -190,7 +167,7 @@ take_char(Span *rest, char c)
 static int
 count_digits(Span span)
 {
-	int			count = 0;
+	int count = 0;
 
 	while (span.start + count < span.end &&
 		   isdigit((unsigned char) span.start[count]))
@@ -202,10 +179,10 @@ count_digits(Span span)
 static bool
 whole_number(Span span, int64 max, int64 *value)
 {
-	int			count = count_digits(span);
+	int count = count_digits(span);
 
 	return count > 0 && count <= 18 && take_digits(&span, count, value) &&
-		span.start == span.end && *value <= max;
+		   span.start == span.end && *value <= max;
 }
 
 
@@ -222,28 +199,28 @@ whole_number(Span span, int64 max, int64 *value)
 static int64
 days_of_date(int64 year, int64 month, int64 day)
 {
-	int64		y = (month <= 2 ? year - 1 : year) - 2000;
-	int64		cycle = (y >= 0 ? y : y - 399) / 400;
-	int64		year_of_cycle = y - cycle * 400;
-	int64		day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+	int64 y = (month <= 2 ? year - 1 : year) - 2000;
+	int64 cycle = (y >= 0 ? y : y - 399) / 400;
+	int64 year_of_cycle = y - cycle * 400;
+	int64 day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
 
 	return cycle * 146097 + year_of_cycle * 365 + year_of_cycle / 4 -
-		year_of_cycle / 100 + day_of_year + 60;
+		   year_of_cycle / 100 + day_of_year + 60;
 }
 
 static void
 date_of_days(int64 days, int64 *year, int *month, int *day)
 {
-	int64		d = days - 60;
-	int64		cycle = (d >= 0 ? d : d - 146096) / 146097;
-	int64		day_of_cycle = d - cycle * 146097;
-	int64		year_of_cycle = (day_of_cycle - day_of_cycle / 1460 +
-								 day_of_cycle / 36524 -
-								 day_of_cycle / 146096) / 365;
-	int64		day_of_year = day_of_cycle - (365 * year_of_cycle +
-											  year_of_cycle / 4 -
-											  year_of_cycle / 100);
-	int			march_month = (int) ((5 * day_of_year + 2) / 153);
+	int64 d = days - 60;
+	int64 cycle = (d >= 0 ? d : d - 146096) / 146097;
+	int64 day_of_cycle = d - cycle * 146097;
+	int64 year_of_cycle = (day_of_cycle - day_of_cycle / 1460 +
+						   day_of_cycle / 36524 - day_of_cycle / 146096) /
+						  365;
+	int64 day_of_year =
+		day_of_cycle -
+		(365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100);
+	int march_month = (int) ((5 * day_of_year + 2) / 153);
 
 	*day = (int) (day_of_year - (153 * march_month + 2) / 5) + 1;
 	*month = march_month < 10 ? march_month + 3 : march_month - 9;
@@ -254,12 +231,9 @@ date_of_days(int64 days, int64 *year, int *month, int *day)
 static bool
 take_date(Span *rest, int64 *days)
 {
-	int64		year,
-				month,
-				day;
-	int64		year_back;
-	int			month_back,
-				day_back;
+	int64 year, month, day;
+	int64 year_back;
+	int	  month_back, day_back;
 
 	if (!take_digits(rest, 4, &year) || !take_char(rest, '-') ||
 		!take_digits(rest, 2, &month) || !take_char(rest, '-') ||
@@ -274,19 +248,16 @@ take_date(Span *rest, int64 *days)
 static bool
 take_time_of_day(Span *rest, int64 *us)
 {
-	int64		hour,
-				minute,
-				second,
-				fraction = 0;
+	int64 hour, minute, second, fraction = 0;
 
 	if (!take_digits(rest, 2, &hour) || !take_char(rest, ':') ||
 		!take_digits(rest, 2, &minute) || !take_char(rest, ':') ||
-		!take_digits(rest, 2, &second) ||
-		hour > 23 || minute > 59 || second > 59)
+		!take_digits(rest, 2, &second) || hour > 23 || minute > 59 ||
+		second > 59)
 		return false;
 	if (take_char(rest, '.'))
 	{
-		int			digits = count_digits(*rest);
+		int digits = count_digits(*rest);
 
 		if (digits < 1 || digits > 6 || !take_digits(rest, digits, &fraction))
 			return false;
@@ -301,16 +272,16 @@ take_time_of_day(Span *rest, int64 *us)
 static bool
 parse_epoch(Span span, TimestampTz *epoch, LayoutError *error)
 {
-	Span		rest = span;
-	int64		ms,
-				days,
-				us = 0;
+	Span  rest = span;
+	int64 ms, days, us = 0;
 
 	if (count_digits(span) == span.end - span.start)
 	{
 		if (!whole_number(span, MAX_EPOCH_MS, &ms))
-			return fail(error, "epoch \"" SPAN_FORMAT "\" is not from 0 to "
-						INT64_FORMAT " milliseconds since 1970",
+			return fail(error,
+						"epoch \"" SPAN_FORMAT
+						"\" is not from 0 to " INT64_FORMAT
+						" milliseconds since 1970",
 						SPAN_ARGS(span), MAX_EPOCH_MS);
 		*epoch = UNIX_EPOCH_US + ms * US_PER_MS;
 		return true;
@@ -318,9 +289,11 @@ parse_epoch(Span span, TimestampTz *epoch, LayoutError *error)
 	if (!take_date(&rest, &days) ||
 		(take_char(&rest, 'T') && !take_time_of_day(&rest, &us)) ||
 		rest.start != rest.end)
-		return fail(error, "epoch \"" SPAN_FORMAT "\" is neither Unix"
+		return fail(error,
+					"epoch \"" SPAN_FORMAT "\" is neither Unix"
 					" milliseconds nor a UTC time such as"
-					" 2024-01-01T00:00:00Z", SPAN_ARGS(span));
+					" 2024-01-01T00:00:00Z",
+					SPAN_ARGS(span));
 	*epoch = days * US_PER_DAY + us;
 	return true;
 }
@@ -329,14 +302,13 @@ parse_epoch(Span span, TimestampTz *epoch, LayoutError *error)
 void
 layout_format_time(TimestampTz time, char *buffer, size_t size)
 {
-	int64		days = time / US_PER_DAY - (time % US_PER_DAY < 0 ? 1 : 0);
-	int64		us = time - days * US_PER_DAY;
-	int64		year;
-	int			month,
-				day;
-	int			second = (int) (us / US_PER_S);
-	int			fraction = (int) (us % US_PER_S);
-	char		digits[16] = "";
+	int64 days = time / US_PER_DAY - (time % US_PER_DAY < 0 ? 1 : 0);
+	int64 us = time - days * US_PER_DAY;
+	int64 year;
+	int	  month, day;
+	int	  second = (int) (us / US_PER_S);
+	int	  fraction = (int) (us % US_PER_S);
+	char  digits[16] = "";
 
 	if (TIMESTAMP_NOT_FINITE(time))
 	{
@@ -350,8 +322,8 @@ layout_format_time(TimestampTz time, char *buffer, size_t size)
 		snprintf(digits, sizeof(digits), ".%03d", fraction / 1000);
 	date_of_days(days, &year, &month, &day);
 	snprintf(buffer, size, "%04lld-%02d-%02dT%02d:%02d:%02d%sZ",
-			 (long long) year, month, day,
-			 second / 3600, second / 60 % 60, second % 60, digits);
+			 (long long) year, month, day, second / 3600, second / 60 % 60,
+			 second % 60, digits);
 }
 
 
@@ -363,12 +335,12 @@ layout_format_time(TimestampTz time, char *buffer, size_t size)
 static bool
 parse_unit(Span span, int64 *tick_us, LayoutError *error)
 {
-	Span		number = {span.start, span.start + count_digits(span)};
-	Span		suffix = {number.end, span.end};
+	Span number = {span.start, span.start + count_digits(span)};
+	Span suffix = {number.end, span.end};
 
 	for (int i = 0; i < lengthof(units); i++)
 	{
-		int64		count;
+		int64 count;
 
 		if (!span_is(suffix, units[i].suffix))
 			continue;
@@ -379,24 +351,28 @@ parse_unit(Span span, int64 *tick_us, LayoutError *error)
 			return true;
 		}
 	}
-	return fail(error, "unit \"" SPAN_FORMAT "\" is not a length such as 1ms,"
-				" 10ms or 1s, of a day at most", SPAN_ARGS(span));
+	return fail(error,
+				"unit \"" SPAN_FORMAT "\" is not a length such as 1ms,"
+				" 10ms or 1s, of a day at most",
+				SPAN_ARGS(span));
 }
 
 static bool
 parse_field(Span span, LayoutField *field, LayoutError *error)
 {
-	Span		bits = span;
-	Span		name = cut(&bits, ':');
-	int64		width;
+	Span  bits = span;
+	Span  name = cut(&bits, ':');
+	int64 width;
 
 	for (int i = 0; i < lengthof(vocabulary); i++)
 	{
 		if (!span_is(name, vocabulary[i].name))
 			continue;
 		if (!whole_number(bits, ID_BITS - 1, &width) || width < 1)
-			return fail(error, "field \"" SPAN_FORMAT "\" needs a width from"
-						" 1 to %d bits", SPAN_ARGS(span), ID_BITS - 1);
+			return fail(error,
+						"field \"" SPAN_FORMAT "\" needs a width from"
+						" 1 to %d bits",
+						SPAN_ARGS(span), ID_BITS - 1);
 		field->name = vocabulary[i].name;
 		field->part = vocabulary[i].part;
 		field->bits = (int) width;
@@ -431,7 +407,7 @@ parse_fields(Span span, Layout *layout, LayoutError *error)
 static bool
 shard_is_contiguous(const Layout *layout)
 {
-	int			changes = 0;
+	int changes = 0;
 
 	for (int i = 1; i < layout->nfields; i++)
 		changes += layout->fields[i].part != layout->fields[i - 1].part;
@@ -442,9 +418,9 @@ shard_is_contiguous(const Layout *layout)
 static bool
 place_fields(Layout *layout, LayoutError *error)
 {
-	int			total = 0;
-	int			bits[LAYOUT_SEQUENCE + 1] = {0, 0, 0};
-	int			shift[LAYOUT_SEQUENCE + 1] = {0, 0, 0};
+	int total = 0;
+	int bits[LAYOUT_SEQUENCE + 1] = {0, 0, 0};
+	int shift[LAYOUT_SEQUENCE + 1] = {0, 0, 0};
 
 	if (layout->fields[0].part != LAYOUT_TIMESTAMP)
 		return fail(error, "timestamp must come first");
@@ -459,8 +435,8 @@ place_fields(Layout *layout, LayoutError *error)
 		total += field->bits;
 	}
 	if (total > ID_BITS)
-		return fail(error, "fields sum to %d bits, and an id has %d",
-					total, ID_BITS);
+		return fail(error, "fields sum to %d bits, and an id has %d", total,
+					ID_BITS);
 	if (bits[LAYOUT_SHARD] == 0)
 		return fail(error, "there is no shard");
 	if (bits[LAYOUT_SEQUENCE] == 0)
@@ -486,10 +462,10 @@ place_fields(Layout *layout, LayoutError *error)
 static int64
 ticks_from_epoch(const Layout *layout, TimestampTz time)
 {
-	int64		us;
+	int64 us;
 
 	if (pg_sub_s64_overflow(time, layout->epoch, &us))
-		us = PG_INT64_MAX;		/* only END_TIMESTAMP is as far away */
+		us = PG_INT64_MAX; /* only END_TIMESTAMP is as far away */
 	return us / layout->tick_us;
 }
 
@@ -497,7 +473,7 @@ ticks_from_epoch(const Layout *layout, TimestampTz time)
 static bool
 layout_derive(Layout *layout, LayoutError *error)
 {
-	int			tick_bits;
+	int tick_bits;
 
 	if (!place_fields(layout, error))
 		return false;
@@ -509,28 +485,28 @@ layout_derive(Layout *layout, LayoutError *error)
 	layout->first_tick = ticks_from_epoch(layout, MIN_TIMESTAMP);
 	layout->last_tick = ticks_from_epoch(layout, END_TIMESTAMP - 1);
 	if (layout->last_mint_tick > layout->last_tick)
-		return fail(error, "a timestamp of %d bits runs past the last time"
-					" that the server can hold", layout->fields[0].bits);
+		return fail(error,
+					"a timestamp of %d bits runs past the last time"
+					" that the server can hold",
+					layout->fields[0].bits);
 	return true;
 }
 
 static bool
 parse_specification(Span text, Layout *layout, LayoutError *error)
 {
-	bool		have_epoch = false,
-				have_unit = false,
-				have_fields = false;
+	bool have_epoch = false, have_unit = false, have_fields = false;
 
 	while (text.start < text.end)
 	{
-		Span		value = cut(&text, ' ');
-		Span		word = value;
-		Span		key = cut(&value, '=');
-		bool	   *have;
-		bool		parsed;
+		Span  value = cut(&text, ' ');
+		Span  word = value;
+		Span  key = cut(&value, '=');
+		bool *have;
+		bool  parsed;
 
 		if (word.start == word.end)
-			continue;			/* more than one blank */
+			continue; /* more than one blank */
 		if (span_is(key, "epoch"))
 		{
 			have = &have_epoch;
@@ -547,8 +523,10 @@ parse_specification(Span text, Layout *layout, LayoutError *error)
 			parsed = parse_fields(value, layout, error);
 		}
 		else
-			return fail(error, "\"" SPAN_FORMAT "\" is not epoch=..., unit=..."
-						" or fields=...", SPAN_ARGS(word));
+			return fail(error,
+						"\"" SPAN_FORMAT "\" is not epoch=..., unit=..."
+						" or fields=...",
+						SPAN_ARGS(word));
 		if (!parsed)
 			return false;
 		if (*have)
@@ -558,8 +536,9 @@ parse_specification(Span text, Layout *layout, LayoutError *error)
 	}
 	if (!have_epoch || !have_unit || !have_fields)
 		return fail(error, "%s is missing",
-					!have_epoch ? "epoch=..." :
-					!have_unit ? "unit=..." : "fields=...");
+					!have_epoch	 ? "epoch=..."
+					: !have_unit ? "unit=..."
+								 : "fields=...");
 	return layout_derive(layout, error);
 }
 
@@ -571,7 +550,7 @@ bool
 layout_parse(const char *text, size_t length, Layout *layout,
 			 LayoutError *error)
 {
-	Span		span = {text, text + length};
+	Span span = {text, text + length};
 
 	memset(layout, 0, sizeof(*layout));
 	for (int i = 0; i < layout_preset_count; i++)
@@ -595,7 +574,7 @@ layout_format_fields(const Layout *layout, char *buffer, size_t size)
 	buffer[0] = '\0';
 	for (int i = 0; i < layout->nfields; i++)
 	{
-		size_t		length = strlen(buffer);
+		size_t length = strlen(buffer);
 
 		snprintf(buffer + length, size - length, "%s%s:%d", i > 0 ? "," : "",
 				 layout->fields[i].name, layout->fields[i].bits);
@@ -606,17 +585,16 @@ layout_format_fields(const Layout *layout, char *buffer, size_t size)
 void
 layout_format(const Layout *layout, char *buffer, size_t size)
 {
-	char		epoch[LAYOUT_TIME_SIZE];
-	char		fields[LAYOUT_TEXT_SIZE];
-	int			unit = lengthof(units) - 1;
+	char epoch[LAYOUT_TIME_SIZE];
+	char fields[LAYOUT_TEXT_SIZE];
+	int	 unit = lengthof(units) - 1;
 
 	while (layout->tick_us % units[unit].us != 0)
 		unit--;
 	layout_format_time(layout->epoch, epoch, sizeof(epoch));
 	layout_format_fields(layout, fields, sizeof(fields));
-	snprintf(buffer, size, "epoch=%s unit=" INT64_FORMAT "%s fields=%s",
-			 epoch, layout->tick_us / units[unit].us, units[unit].suffix,
-			 fields);
+	snprintf(buffer, size, "epoch=%s unit=" INT64_FORMAT "%s fields=%s", epoch,
+			 layout->tick_us / units[unit].us, units[unit].suffix, fields);
 }
 
 /* The preset that a layout is, NULL if it is none. */
@@ -633,7 +611,7 @@ layout_preset_of(const Layout *layout)
 
 		if (!layout_parse(specification, strlen(specification), &preset,
 						  &error))
-			continue;			/* a test parses every preset */
+			continue; /* a test parses every preset */
 		layout_format(layout, ours, sizeof(ours));
 		layout_format(&preset, theirs, sizeof(theirs));
 		if (strcmp(ours, theirs) == 0)
@@ -664,8 +642,8 @@ layout_describe(const Layout *layout, char *buffer, size_t size)
 bool
 layout_tick_of_time(const Layout *layout, TimestampTz time, int64 *tick)
 {
-	int64		us;
-	int64		limit = layout_mask(63 - layout->timestamp_shift);
+	int64 us;
+	int64 limit = layout_mask(63 - layout->timestamp_shift);
 
 	if (TIMESTAMP_NOT_FINITE(time) ||
 		pg_sub_s64_overflow(time, layout->epoch, &us))
@@ -684,10 +662,9 @@ layout_tick_of_time(const Layout *layout, TimestampTz time, int64 *tick)
 int64
 layout_position_after(const Layout *layout, int64 id, int shard)
 {
-	int64		tick = layout_tick(layout, id);
-	int32		id_shard = layout_shard(layout, id);
-	int64		same = layout_position(layout, tick,
-									   layout_sequence(layout, id));
+	int64 tick = layout_tick(layout, id);
+	int32 id_shard = layout_shard(layout, id);
+	int64 same = layout_position(layout, tick, layout_sequence(layout, id));
 
 	if (layout->sequence_shift > layout->shard_shift)
 		return shard > id_shard ? same : same + 1;

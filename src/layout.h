@@ -14,16 +14,16 @@
 #include "datatype/timestamp.h"
 
 /* timestamp, a shard in up to two parts, sequence */
-#define LAYOUT_MAX_FIELDS	4
+#define LAYOUT_MAX_FIELDS 4
 
 /* shard and sequence are int4 in SQL */
-#define LAYOUT_MAX_PART_BITS	31
+#define LAYOUT_MAX_PART_BITS 31
 
 /* holds any specification as layout_format() writes it */
-#define LAYOUT_TEXT_SIZE	160
+#define LAYOUT_TEXT_SIZE 160
 
 /* holds any time as layout_format_time() writes it */
-#define LAYOUT_TIME_SIZE	40
+#define LAYOUT_TIME_SIZE 40
 
 typedef enum LayoutPart
 {
@@ -34,45 +34,45 @@ typedef enum LayoutPart
 
 typedef struct LayoutField
 {
-	const char *name;			/* from the vocabulary of layout.c */
+	const char *name; /* from the vocabulary of layout.c */
 	LayoutPart	part;
 	int			bits;
-	int			shift;			/* of the field's lowest bit */
+	int			shift; /* of the field's lowest bit */
 } LayoutField;
 
 typedef struct Layout
 {
 	/* as specified */
-	TimestampTz epoch;			/* the start of tick 0 */
-	int64		tick_us;		/* length of a tick in microseconds */
+	TimestampTz epoch;	 /* the start of tick 0 */
+	int64		tick_us; /* length of a tick in microseconds */
 	int			nfields;
 	LayoutField fields[LAYOUT_MAX_FIELDS];
 
 	/* derived by layout_derive() */
-	int			timestamp_shift;
-	int			shard_bits;
-	int			shard_shift;
-	int			sequence_bits;
-	int			sequence_shift;
-	int64		last_mint_tick; /* ids of ticks 0 to this one are minted */
-	int64		first_tick;		/* ticks whose time the server can hold, */
-	int64		last_tick;		/* out of all that an int64 can hold */
+	int	  timestamp_shift;
+	int	  shard_bits;
+	int	  shard_shift;
+	int	  sequence_bits;
+	int	  sequence_shift;
+	int64 last_mint_tick; /* ids of ticks 0 to this one are minted */
+	int64 first_tick;	  /* ticks whose time the server can hold, */
+	int64 last_tick;	  /* out of all that an int64 can hold */
 } Layout;
 
 typedef struct LayoutPreset
 {
 	const char *name;
 	const char *specification;
-	const char *source;			/* who published it */
+	const char *source; /* who published it */
 } LayoutPreset;
 
 typedef struct LayoutError
 {
-	char		message[200];	/* lower case, no full stop */
+	char message[200]; /* lower case, no full stop */
 } LayoutError;
 
 extern const LayoutPreset layout_presets[];
-extern const int layout_preset_count;
+extern const int		  layout_preset_count;
 
 extern bool layout_parse(const char *text, size_t length, Layout *layout,
 						 LayoutError *error);
@@ -83,8 +83,8 @@ extern const LayoutPreset *layout_preset_of(const Layout *layout);
 extern void layout_describe(const Layout *layout, char *buffer, size_t size);
 extern void layout_format_time(TimestampTz time, char *buffer, size_t size);
 
-extern bool layout_tick_of_time(const Layout *layout, TimestampTz time,
-								int64 *tick);
+extern bool	 layout_tick_of_time(const Layout *layout, TimestampTz time,
+								 int64 *tick);
 extern int64 layout_position_after(const Layout *layout, int64 id, int shard);
 
 /* A value of as many one bits as asked for; bits is at most 63. */
@@ -160,9 +160,7 @@ layout_position_tick(const Layout *layout, int64 position)
 static inline int64
 layout_id_at(const Layout *layout, int64 position, int32 shard)
 {
-	return layout_pack(layout,
-					   layout_position_tick(layout, position),
-					   shard,
+	return layout_pack(layout, layout_position_tick(layout, position), shard,
 					   (int32) (position & layout_last_sequence(layout)));
 }
 
@@ -177,4 +175,4 @@ layout_time_of_tick(const Layout *layout, int64 tick)
 	return layout->epoch + tick * layout->tick_us;
 }
 
-#endif							/* SNOWFLAKE_LAYOUT_H */
+#endif /* SNOWFLAKE_LAYOUT_H */

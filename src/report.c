@@ -16,10 +16,12 @@
 void
 report_invalid_layout(const LayoutError *error)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("invalid layout: %s", error->message),
-			 errhint("A layout is a preset that the view snowflake_layouts shows, or a specification such as \"epoch=2024-01-01T00:00:00Z unit=1ms fields=timestamp:41,shard:10,sequence:12\".")));
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+		 errmsg("invalid layout: %s", error->message),
+		 errhint(
+			 "A layout is a preset that the view snowflake_layouts shows, or a specification such as \"epoch=2024-01-01T00:00:00Z unit=1ms fields=timestamp:41,shard:10,sequence:12\".")));
 }
 
 /* A shard or a sequence is not from 0 to "last". */
@@ -27,7 +29,7 @@ void
 report_part_range(const Layout *layout, const char *part, int32 value,
 				  int64 last)
 {
-	char		name[LAYOUT_TEXT_SIZE];
+	char name[LAYOUT_TEXT_SIZE];
 
 	layout_describe(layout, name, sizeof(name));
 	ereport(ERROR,
@@ -42,20 +44,19 @@ void
 report_time_range(const Layout *layout, TimestampTz time, int64 first_tick,
 				  int64 last_tick)
 {
-	char		name[LAYOUT_TEXT_SIZE];
-	char		at[LAYOUT_TIME_SIZE];
-	char		first[LAYOUT_TIME_SIZE];
-	char		last[LAYOUT_TIME_SIZE];
+	char name[LAYOUT_TEXT_SIZE];
+	char at[LAYOUT_TIME_SIZE];
+	char first[LAYOUT_TIME_SIZE];
+	char last[LAYOUT_TIME_SIZE];
 
 	layout_describe(layout, name, sizeof(name));
 	layout_format_time(time, at, sizeof(at));
-	layout_format_time(layout_time_of_tick(layout, first_tick),
-					   first, sizeof(first));
-	layout_format_time(layout_time_of_tick(layout, last_tick),
-					   last, sizeof(last));
-	ereport(ERROR,
-			(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
-			 errmsg("time %s is out of the layout's range", at),
-			 errdetail("Layout \"%s\" holds the times from %s to %s.",
-					   name, first, last)));
+	layout_format_time(layout_time_of_tick(layout, first_tick), first,
+					   sizeof(first));
+	layout_format_time(layout_time_of_tick(layout, last_tick), last,
+					   sizeof(last));
+	ereport(ERROR, (errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+					errmsg("time %s is out of the layout's range", at),
+					errdetail("Layout \"%s\" holds the times from %s to %s.",
+							  name, first, last)));
 }

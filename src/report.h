@@ -10,10 +10,12 @@
 
 #include "layout.h"
 
-extern void report_invalid_layout(const LayoutError *error) pg_attribute_noreturn();
+extern void report_invalid_layout(const LayoutError *error)
+	pg_attribute_noreturn();
 extern void report_part_range(const Layout *layout, const char *part,
 							  int32 value, int64 last) pg_attribute_noreturn();
 extern void report_time_range(const Layout *layout, TimestampTz time,
-							  int64 first_tick, int64 last_tick) pg_attribute_noreturn();
+							  int64 first_tick, int64 last_tick)
+	pg_attribute_noreturn();
 
-#endif							/* SNOWFLAKE_REPORT_H */
+#endif /* SNOWFLAKE_REPORT_H */

@@ -30,17 +30,17 @@
 #include "compat.h"
 #include "settings.h"
 
-#define SETTING_LAYOUT			"snowflake.layout"
-#define SETTING_SHARDS			"snowflake.shards"
+#define SETTING_LAYOUT "snowflake.layout"
+#define SETTING_SHARDS "snowflake.shards"
 #define SETTING_CLOCK_TOLERANCE "snowflake.clock_tolerance"
 
 /* as the server shows them */
 static char *layout_text;
 static char *own_shards_text;
-static int	clock_tolerance_ms;
+static int	 clock_tolerance_ms;
 
 /* as the check hooks parsed them */
-static const Layout *cluster_layout;
+static const Layout	   *cluster_layout;
 static const OwnShards *own_shards;
 
 static bool check_layout(char **text, void **parsed, GucSource source);
@@ -78,42 +78,25 @@ settings_define(void)
 	const char *asked_tolerance = asked_for(SETTING_CLOCK_TOLERANCE);
 
 	/* first, because shards are checked against it */
-	DefineCustomStringVariable(SETTING_LAYOUT,
-							   "The layout of this cluster's ids.",
-							   "The name of a preset or a specification such as \"epoch=2024-01-01T00:00:00Z unit=1ms fields=timestamp:41,shard:10,sequence:12\".",
-							   &layout_text,
-							   "twitter",
-							   PGC_POSTMASTER,
-							   0,
-							   check_layout,
-							   assign_layout,
-							   NULL);
+	DefineCustomStringVariable(
+		SETTING_LAYOUT, "The layout of this cluster's ids.",
+		"The name of a preset or a specification such as \"epoch=2024-01-01T00:00:00Z unit=1ms fields=timestamp:41,shard:10,sequence:12\".",
+		&layout_text, "twitter", PGC_POSTMASTER, 0, check_layout,
+		assign_layout, NULL);
 	insist(SETTING_LAYOUT, asked_layout);
 
-	DefineCustomStringVariable(SETTING_SHARDS,
-							   "The shards that this server may mint.",
-							   "A list such as \"5\", \"0-7\" or \"1,5,9-12\". Empty means any, by explicit number only.",
-							   &own_shards_text,
-							   "",
-							   PGC_SUSET,
-							   GUC_LIST_INPUT,
-							   check_shards,
-							   assign_shards,
-							   NULL);
+	DefineCustomStringVariable(
+		SETTING_SHARDS, "The shards that this server may mint.",
+		"A list such as \"5\", \"0-7\" or \"1,5,9-12\". Empty means any, by explicit number only.",
+		&own_shards_text, "", PGC_SUSET, GUC_LIST_INPUT, check_shards,
+		assign_shards, NULL);
 	insist(SETTING_SHARDS, asked_shards);
 
-	DefineCustomIntVariable(SETTING_CLOCK_TOLERANCE,
-							"The longest wait for a clock that is behind the last id.",
-							NULL,
-							&clock_tolerance_ms,
-							1000,
-							0,
-							INT_MAX,
-							PGC_SUSET,
-							GUC_UNIT_MS,
-							NULL,
-							NULL,
-							NULL);
+	DefineCustomIntVariable(
+		SETTING_CLOCK_TOLERANCE,
+		"The longest wait for a clock that is behind the last id.", NULL,
+		&clock_tolerance_ms, 1000, 0, INT_MAX, PGC_SUSET, GUC_UNIT_MS, NULL,
+		NULL, NULL);
 	insist(SETTING_CLOCK_TOLERANCE, asked_tolerance);
 
 	MarkGUCPrefixReserved("snowflake");
@@ -136,11 +119,15 @@ const Layout *
 settings_layout(void)
 {
 	if (!settings_preloaded())
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("snowflake must be loaded via \"shared_preload_libraries\""),
-				 errdetail("Minting, and reading ids without naming a layout, need the library's shared memory and settings."),
-				 errhint("Add \"snowflake\" to \"shared_preload_libraries\" in postgresql.conf and restart the server, or name the layout, as in snowflake_decode(id, 'twitter').")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg(
+				 "snowflake must be loaded via \"shared_preload_libraries\""),
+			 errdetail(
+				 "Minting, and reading ids without naming a layout, need the library's shared memory and settings."),
+			 errhint(
+				 "Add \"snowflake\" to \"shared_preload_libraries\" in postgresql.conf and restart the server, or name the layout, as in snowflake_decode(id, 'twitter').")));
 	return cluster_layout;
 }
 
@@ -177,13 +164,15 @@ check_layout(char **text, void **parsed, GucSource source)
 	if (!layout_parse(*text, strlen(*text), &layout, &error))
 	{
 		GUC_check_errdetail("Invalid layout: %s.", error.message);
-		GUC_check_errhint("The view snowflake_layouts shows the presets; a specification reads \"epoch=2024-01-01T00:00:00Z unit=1ms fields=timestamp:41,shard:10,sequence:12\".");
+		GUC_check_errhint(
+			"The view snowflake_layouts shows the presets; a specification reads \"epoch=2024-01-01T00:00:00Z unit=1ms fields=timestamp:41,shard:10,sequence:12\".");
 		return false;
 	}
 	if (layout.shard_bits > SETTINGS_MAX_SHARD_BITS)
 	{
-		GUC_check_errdetail("The layout has %d shard bits, and a server mints at most %d of them.",
-							layout.shard_bits, SETTINGS_MAX_SHARD_BITS);
+		GUC_check_errdetail(
+			"The layout has %d shard bits, and a server mints at most %d of them.",
+			layout.shard_bits, SETTINGS_MAX_SHARD_BITS);
 		return false;
 	}
 	*parsed = guc_malloc(LOG, sizeof(Layout));
@@ -216,8 +205,8 @@ skip_blanks(const char **at)
 static int64
 read_shard(const char **at)
 {
-	int64		number = 0;
-	int			digits = 0;
+	int64 number = 0;
+	int	  digits = 0;
 
 	skip_blanks(at);
 	for (; isdigit((unsigned char) **at) && digits < 18; (*at)++, digits++)
@@ -249,19 +238,24 @@ read_shards(const char *text, int64 last_shard, bool *mine)
 		}
 		if (first < 0 || last < 0 || (*at != ',' && *at != '\0'))
 		{
-			GUC_check_errdetail("\"%.60s\" does not begin with a shard or a range of shards.",
-								element);
+			GUC_check_errdetail(
+				"\"%.60s\" does not begin with a shard or a range of shards.",
+				element);
 			return false;
 		}
 		if (Max(first, last) > last_shard)
 		{
-			GUC_check_errdetail("Shard " INT64_FORMAT " is out of range: the layout has shards 0 to " INT64_FORMAT ".",
-								Max(first, last), last_shard);
+			GUC_check_errdetail(
+				"Shard " INT64_FORMAT
+				" is out of range: the layout has shards 0 to " INT64_FORMAT
+				".",
+				Max(first, last), last_shard);
 			return false;
 		}
 		if (first > last)
 		{
-			GUC_check_errdetail("The range " INT64_FORMAT "-" INT64_FORMAT " runs backwards.",
+			GUC_check_errdetail("The range " INT64_FORMAT "-" INT64_FORMAT
+								" runs backwards.",
 								first, last);
 			return false;
 		}
@@ -278,10 +272,10 @@ read_shards(const char *text, int64 last_shard, bool *mine)
 static bool
 check_shards(char **text, void **parsed, GucSource source)
 {
-	bool		mine[1 << SETTINGS_MAX_SHARD_BITS] = {false};
-	int64		last_shard = layout_last_shard(cluster_layout);
-	OwnShards  *own;
-	int			count = 0;
+	bool	   mine[1 << SETTINGS_MAX_SHARD_BITS] = {false};
+	int64	   last_shard = layout_last_shard(cluster_layout);
+	OwnShards *own;
+	int		   count = 0;
 
 	if (!read_shards(*text, last_shard, mine))
 		return false;

@@ -19,16 +19,16 @@
 /* The shards that this server may mint, in ascending order. */
 typedef struct OwnShards
 {
-	int			count;			/* 0: snowflake.shards is empty */
-	int32		shard[FLEXIBLE_ARRAY_MEMBER];
+	int	  count; /* 0: snowflake.shards is empty */
+	int32 shard[FLEXIBLE_ARRAY_MEMBER];
 } OwnShards;
 
 extern void settings_define(void);
 
-extern bool settings_preloaded(void);
-extern const Layout *settings_layout(void);
+extern bool				settings_preloaded(void);
+extern const Layout	   *settings_layout(void);
 extern const OwnShards *settings_own_shards(void);
-extern const char *settings_own_shards_text(void);
-extern int	settings_clock_tolerance_ms(void);
+extern const char	   *settings_own_shards_text(void);
+extern int				settings_clock_tolerance_ms(void);
 
-#endif							/* SNOWFLAKE_SETTINGS_H */
+#endif /* SNOWFLAKE_SETTINGS_H */
