@@ -15,8 +15,10 @@ OBJS = \
 	src/layout.o \
 	src/decode.o \
 	src/generator.o \
+	src/horizon.o \
 	src/report.o \
-	src/settings.o
+	src/settings.o \
+	src/wait.o
 DATA = $(patsubst $(srcdir)/%,%,$(wildcard $(srcdir)/sql/snowflake--*.sql))
 PGFILEDESC = "snowflake - 64-bit time-ordered ids"
 

@@ -118,6 +118,16 @@ CREATE FUNCTION snowflake_nextval() RETURNS snowflake
 CREATE FUNCTION snowflake_lastval() RETURNS snowflake
     LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'snowflake_lastval';
 
+-- Durability: up to when ids may be minted, as it stands on disk.
+
+CREATE FUNCTION snowflake_horizon(
+        OUT horizon timestamptz, OUT seconds_ahead double precision,
+        OUT last_renewal timestamptz, OUT last_error text)
+    LANGUAGE C VOLATILE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_horizon';
+CREATE FUNCTION snowflake_accept_layout() RETURNS void
+    LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'snowflake_accept_layout';
+REVOKE EXECUTE ON FUNCTION snowflake_accept_layout() FROM PUBLIC;
+
 -- What each of these is for, for \dT+, \df+, \dC+ and \dv+.
 
 COMMENT ON TYPE snowflake IS '64-bit, time-ordered id; a bigint in all but name';
@@ -155,3 +165,5 @@ COMMENT ON VIEW snowflake_layouts IS 'the preset layouts and the cluster''s own'
 COMMENT ON FUNCTION snowflake_nextval(integer) IS 'mint an id on a shard';
 COMMENT ON FUNCTION snowflake_nextval() IS 'mint an id on this server''s own shards (snowflake.shards)';
 COMMENT ON FUNCTION snowflake_lastval() IS 'last id minted in this session';
+COMMENT ON FUNCTION snowflake_horizon() IS 'time up to which ids may be minted, as it stands on disk';
+COMMENT ON FUNCTION snowflake_accept_layout() IS 'go on minting after a change of snowflake.layout';

@@ -11,6 +11,11 @@
 #define SNOWFLAKE_COMPAT_H
 
 #include "storage/proc.h"
+#if PG_VERSION_NUM >= 160000
+#include "storage/relfilelocator.h"
+#else
+#include "storage/relfilenode.h"
+#endif
 #include "utils/guc.h"
 #include "utils/wait_event.h"
 
@@ -26,6 +31,11 @@
 #define SNOWFLAKE_MODULE_MAGIC PG_MODULE_MAGIC
 #endif
 
+/* Up to 17 this attribute follows the declaration, from 18 on it leads it. */
+#if PG_VERSION_NUM < 180000
+#define pg_noreturn __attribute__((noreturn))
+#endif
+
 /* 15 has no declaration of _PG_init for modules to match. */
 #if PG_VERSION_NUM < 160000
 extern PGDLLEXPORT void _PG_init(void);
@@ -35,6 +45,14 @@ extern PGDLLEXPORT void _PG_init(void);
 #if PG_VERSION_NUM < 160000
 #define guc_malloc(elevel, size) malloc(size)
 #define guc_free(pointer) free(pointer)
+#endif
+
+/* From 16 on relation files have locators, from 17 on processes numbers. */
+#if PG_VERSION_NUM < 160000
+typedef RelFileNode RelFileLocator;
+#endif
+#if PG_VERSION_NUM < 170000
+#define INVALID_PROC_NUMBER InvalidBackendId
 #endif
 
 /* This process's number among those that can run SQL, from 0 to MaxBackends. */

@@ -21,6 +21,7 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
+#include "horizon.h"
 #include "layout.h"
 #include "report.h"
 #include "settings.h"
@@ -87,7 +88,7 @@ layout_argument(FunctionCallInfo fcinfo, int argument)
 	text	 *arg;
 
 	if (PG_NARGS() <= argument)
-		return settings_layout();
+		return cluster_layout();
 	arg = PG_GETARG_TEXT_PP(argument);
 	site = call_site(fcinfo);
 	if (site->layout_text == NULL ||
@@ -182,9 +183,9 @@ meaning_of(const Layout *layout, const LayoutField *field, int64 id)
 	switch (field->part)
 	{
 		case LAYOUT_TIMESTAMP:
-			layout_format_time(
-				layout_time_of_tick(layout, layout_tick(layout, id)), time,
-				sizeof(time));
+			layout_format_time(layout_time_of_tick(layout,
+												   layout_tick(layout, id)),
+							   time, sizeof(time));
 			return pstrdup(time);
 		case LAYOUT_SHARD:
 			if (field->bits == layout->shard_bits)
@@ -220,10 +221,10 @@ snowflake_fields(PG_FUNCTION_ARGS)
 		values[0] = CStringGetTextDatum(field->name);
 		values[1] = Int32GetDatum(field->bits);
 		values[2] = Int32GetDatum(field->shift);
-		values[3] = Int64GetDatum(field->part == LAYOUT_TIMESTAMP
-									  ? layout_tick(layout, id)
-									  : (id >> field->shift) &
-											layout_mask(field->bits));
+		values[3] =
+			Int64GetDatum(field->part == LAYOUT_TIMESTAMP ?
+							  layout_tick(layout, id) :
+							  (id >> field->shift) & layout_mask(field->bits));
 		values[4] = CStringGetTextDatum(meaning_of(layout, field, id));
 		tuplestore_putvalues(result->setResult, result->setDesc, values,
 							 nulls);

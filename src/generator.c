@@ -10,17 +10,18 @@
  *
  * Time is the wall clock, in ticks, under one condition: the server never
  * mints in a tick before one that it has minted in, on whatever shard.
- * latest_tick is that bound.  Hence a clock that was set back shows before any
- * shard is looked at, and a shard that has no position left in the present
- * tick can only be full.
+ * Bounds.latest says so.  Hence a clock that was set back shows before any shard
+ * is looked at, and a shard that has no position left in the present tick can
+ * only be full.  Nor does it mint in a tick that is not before Bounds.horizon,
+ * which is on disk: see horizon.c.
  *
  * A note about locking:
  *	- ShardState.last is read and written under ShardState.lock, a spinlock
  *	  held for a comparison and a store; nothing that can fail, wait or be
  *	  interrupted happens under it.
- *	- Generator.latest_tick is an atomic that only grows.  It is raised to a
- *	  tick before the first position of that tick is taken, so no shard is
- *	  ever ahead of it.
+ *	- Bounds.latest is an atomic that only grows.  It is raised to a tick
+ *	  before the first position of that tick is taken, so no shard is ever
+ *	  ahead of it.
  *	- BackendSlot is written only by the backend it belongs to, under its
  *	  spinlock, so that others can read a consistent copy under the same lock;
  *	  the owner reads it without.
@@ -33,21 +34,18 @@
 #include "access/xlog.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "pgstat.h"
-#include "port/atomics.h"
-#include "portability/instr_time.h"
 #include "storage/ipc.h"
-#include "storage/latch.h"
-#include "storage/lwlock.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
 #include "utils/timestamp.h"
 
 #include "compat.h"
 #include "generator.h"
+#include "horizon.h"
 #include "layout.h"
 #include "report.h"
 #include "settings.h"
+#include "wait.h"
 
 PG_FUNCTION_INFO_V1(snowflake_nextval);
 PG_FUNCTION_INFO_V1(snowflake_nextval_shard);
@@ -55,11 +53,11 @@ PG_FUNCTION_INFO_V1(snowflake_lastval);
 
 #define US_PER_MS INT64CONST(1000)
 
-/* The latch counts whole milliseconds; shorter waits sleep. */
-#define LATCH_WAIT_US (2 * US_PER_MS)
-
 /* How often a call that waits for a clock that is behind looks at it. */
 #define CLOCK_POLL_US (100 * US_PER_MS)
+
+/* How long a worker that died is waited for; it is back after a second. */
+#define WORKER_PATIENCE_US (5000 * US_PER_MS)
 
 typedef struct ShardState
 {
@@ -91,12 +89,6 @@ typedef union PaddedSlot
 	char		padding[PG_CACHE_LINE_SIZE];
 } PaddedSlot;
 
-typedef union Generator
-{
-	pg_atomic_uint64 latest_tick;
-	char			 padding[PG_CACHE_LINE_SIZE];
-} Generator;
-
 StaticAssertDecl(sizeof(ShardState) <= PG_CACHE_LINE_SIZE &&
 					 sizeof(BackendSlot) <= PG_CACHE_LINE_SIZE,
 				 "a shard and a slot each fit a cache line");
@@ -109,16 +101,12 @@ typedef enum Outcome
 	STALE /* the tick given is over: read the clock */
 } Outcome;
 
-/* In shared memory, one piece: the generator, its shards, the slots. */
-static Generator   *generator = NULL;
+/* In shared memory, one piece: the shards, then the slots. */
 static PaddedShard *shards = NULL;
 static PaddedSlot  *slots = NULL;
 
 /* This backend's slot, from its first mint on. */
 static BackendSlot *my_slot = NULL;
-
-static shmem_request_hook_type prev_shmem_request_hook = NULL;
-static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
 
 
 /*-------------------------------------------------------------------------
@@ -133,26 +121,26 @@ shards_size(void)
 					sizeof(PaddedShard));
 }
 
-static Size
-shared_size(void)
+Size
+generator_shmem_size(void)
 {
-	return add_size(add_size(sizeof(Generator), shards_size()),
+	/* room to begin at a cache line */
+	return add_size(add_size(PG_CACHE_LINE_SIZE, shards_size()),
 					mul_size(MaxBackends, sizeof(PaddedSlot)));
 }
 
-static void
-request_shared_memory(void)
+void
+generator_shmem_startup(void)
 {
-	if (prev_shmem_request_hook)
-		prev_shmem_request_hook();
-	/* room to begin at a cache line */
-	RequestAddinShmemSpace(add_size(shared_size(), PG_CACHE_LINE_SIZE));
-}
+	bool  found;
+	char *start;
 
-static void
-initialize(void)
-{
-	pg_atomic_init_u64(&generator->latest_tick, 0);
+	start = ShmemInitStruct("snowflake", generator_shmem_size(), &found);
+	start = (char *) TYPEALIGN(PG_CACHE_LINE_SIZE, start);
+	shards = (PaddedShard *) start;
+	slots = (PaddedSlot *) (start + shards_size());
+	if (found)
+		return;
 	for (int64 i = 0; i <= layout_last_shard(settings_layout()); i++)
 	{
 		SpinLockInit(&shards[i].state.lock);
@@ -164,38 +152,6 @@ initialize(void)
 		slots[i].slot.pid = 0;
 	}
 }
-
-/* Runs at server start and again when a crash has made memory anew. */
-static void
-start_shared_memory(void)
-{
-	bool  found;
-	char *start;
-
-	if (prev_shmem_startup_hook)
-		prev_shmem_startup_hook();
-
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	start = ShmemInitStruct(
-		"snowflake", add_size(shared_size(), PG_CACHE_LINE_SIZE), &found);
-	start = (char *) TYPEALIGN(PG_CACHE_LINE_SIZE, start);
-	generator = (Generator *) start;
-	shards = (PaddedShard *) (start + sizeof(Generator));
-	slots = (PaddedSlot *) (start + sizeof(Generator) + shards_size());
-	if (!found)
-		initialize();
-	LWLockRelease(AddinShmemInitLock);
-}
-
-void
-generator_install_hooks(void)
-{
-	prev_shmem_request_hook = shmem_request_hook;
-	shmem_request_hook = request_shared_memory;
-	prev_shmem_startup_hook = shmem_startup_hook;
-	shmem_startup_hook = start_shared_memory;
-}
-
 
 /*-------------------------------------------------------------------------
  * This backend's slot
@@ -254,37 +210,14 @@ note_wait(int64 us)
  *-------------------------------------------------------------------------
  */
 
-/*
- * The one place that waits.  Holds no lock, sleeps, answers interrupts at
- * once (a short sleep: when it ends, or is cut short by a signal), and may
- * return early.  Returns the time that passed by a clock nobody can set.
- */
+/* Wait, and count it. */
 static int64
-wait_us(int64 us, uint32 wait_event)
+wait_us(int64 us, uint32 wait_event, ConditionVariable *condition)
 {
-	instr_time start;
-	instr_time elapsed;
+	int64 waited_us = wait_outside_locks(us, wait_event, condition);
 
-	CHECK_FOR_INTERRUPTS();
-	INSTR_TIME_SET_CURRENT(start);
-	if (us >= LATCH_WAIT_US)
-	{
-		(void) WaitLatch(MyLatch,
-						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 us / US_PER_MS, wait_event);
-		ResetLatch(MyLatch);
-	}
-	else
-	{
-		pgstat_report_wait_start(wait_event);
-		pg_usleep(us);
-		pgstat_report_wait_end();
-	}
-	INSTR_TIME_SET_CURRENT(elapsed);
-	INSTR_TIME_SUBTRACT(elapsed, start);
-	note_wait(INSTR_TIME_GET_MICROSEC(elapsed));
-	CHECK_FOR_INTERRUPTS();
-	return INSTR_TIME_GET_MICROSEC(elapsed);
+	note_wait(waited_us);
+	return waited_us;
 }
 
 /* Wait for the tick after the given one to begin. */
@@ -298,7 +231,7 @@ wait_for_tick_after(const Layout *layout, int64 tick)
 		event = named_wait_event("SnowflakeExhausted");
 	/* a clock set back meanwhile is the caller's to notice, a tick later */
 	if (us > 0)
-		(void) wait_us(Min(us, layout->tick_us), event);
+		(void) wait_us(Min(us, layout->tick_us), event, NULL);
 }
 
 /* Wait for a clock that is behind, or fail when that has been long enough. */
@@ -331,49 +264,87 @@ wait_for_clock(const Layout *layout, TimestampTz now, int64 latest_tick,
 	if (event == 0)
 		event = named_wait_event("SnowflakeClockBehind");
 	*waited_us +=
-		wait_us(Min(Min(behind_us, patience_us), CLOCK_POLL_US), event);
+		wait_us(Min(Min(behind_us, patience_us), CLOCK_POLL_US), event, NULL);
 }
 
-/* Raise latest_tick to a tick, unless somebody else has. */
+/* Wait for the horizon to be moved past a tick, or fail with the reason. */
 static void
-raise_latest_tick(int64 tick)
+wait_for_horizon(int64 tick)
 {
-	uint64 latest = pg_atomic_read_u64(&generator->latest_tick);
+	static uint32 event = 0;
+	uint64		  attempts = horizon_attempts();
+	int64		  waited_us = 0;
 
-	while (latest < (uint64) tick &&
-		   !pg_atomic_compare_exchange_u64(&generator->latest_tick, &latest,
+	if (event == 0)
+		event = named_wait_event("SnowflakeHorizon");
+	ConditionVariablePrepareToSleep(horizon_attempted());
+	while (tick >= (int64) pg_atomic_read_u64(&horizon_bounds->horizon))
+	{
+		horizon_report_failure(attempts);
+		if (waited_us > WORKER_PATIENCE_US && !horizon_has_worker())
+			ereport(
+				ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("snowflake's background worker is not running"),
+				 errhint(
+					 "Raise \"max_worker_processes\" and restart the server.")));
+		horizon_ask_for_renewal(tick);
+		waited_us += wait_us(HORIZON_WAIT_US, event, horizon_attempted());
+	}
+	ConditionVariableCancelSleep();
+}
+
+/* Nobody mints in a tick before this one any more. */
+static void
+begin_tick(int64 tick)
+{
+	uint64 latest = pg_atomic_read_u64(&horizon_bounds->latest);
+
+	while ((int64) latest < tick &&
+		   !pg_atomic_compare_exchange_u64(&horizon_bounds->latest, &latest,
 										   (uint64) tick))
 		;
+	if (tick >= (int64) pg_atomic_read_u64(&horizon_bounds->renew))
+		horizon_ask_for_renewal(tick);
 }
 
 /*
- * The present tick, never before one that the server has minted in.
+ * The present tick, which lies within the bounds.
  *
- * latest_tick is read before the clock, so a clock found before it has truly
- * been set back, and is not just read by a slower process.
+ * The horizon is read before the latest tick (see horizon.h), and both before
+ * the clock: a clock that is found before the latest tick has truly been set
+ * back, and is not just read by a slower process.
  */
 static int64
 read_tick(const Layout *layout, int64 *waited_us)
 {
 	for (;;)
 	{
-		int64 latest = (int64) pg_atomic_read_u64(&generator->latest_tick);
+		int64		horizon;
+		int64		latest;
 		TimestampTz now;
 		int64		tick;
 
+		horizon = (int64) pg_atomic_read_u64(&horizon_bounds->horizon);
+		pg_read_barrier();
+		latest = (int64) pg_atomic_read_u64(&horizon_bounds->latest);
 		pg_read_barrier();
 		now = GetCurrentTimestamp();
 		if (!layout_tick_of_time(layout, now, &tick) || tick < 0 ||
 			tick > layout->last_mint_tick)
 			report_time_range(layout, now, 0, layout->last_mint_tick);
-		if (tick > latest)
-			raise_latest_tick(tick);
-		if (tick >= latest)
+		if (tick < latest)
+			wait_for_clock(layout, now, latest, waited_us);
+		else if (tick >= horizon)
+			wait_for_horizon(tick);
+		else
+		{
+			if (tick > latest)
+				begin_tick(tick);
 			return tick;
-		wait_for_clock(layout, now, latest, waited_us);
+		}
 	}
 }
-
 
 /*-------------------------------------------------------------------------
  * Minting
@@ -486,14 +457,16 @@ mint_on_own(const Layout *layout, const OwnShards *own)
 static const Layout *
 prepare_to_mint(void)
 {
-	const Layout *layout = settings_layout();
+	const Layout *layout = cluster_layout();
 
 	if (RecoveryInProgress())
-		ereport(
-			ERROR,
-			(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
-			 errmsg("cannot mint ids during recovery"),
-			 errhint("Mint on the primary server. Ids can be read here.")));
+		ereport(ERROR,
+				(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
+				 errmsg("cannot mint ids during recovery"),
+				 errhint("Mint on the primary server. Ids can be read here.")));
+	if (!IsUnderPostmaster)
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						errmsg("cannot mint ids in single-user mode")));
 	if (my_slot == NULL)
 		claim_slot();
 	return layout;
@@ -568,10 +541,9 @@ snowflake_lastval(PG_FUNCTION_ARGS)
 {
 	(void) settings_layout();
 	if (my_slot == NULL || my_slot->minted == 0)
-		ereport(
-			ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("snowflake_lastval is not yet defined in this session"),
-			 errhint("Call snowflake_nextval first.")));
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("snowflake_lastval is not yet defined in this session"),
+				 errhint("Call snowflake_nextval first.")));
 	PG_RETURN_INT64(my_slot->last_id);
 }

@@ -8,6 +8,7 @@
 #ifndef SNOWFLAKE_GENERATOR_H
 #define SNOWFLAKE_GENERATOR_H
 
-extern void generator_install_hooks(void);
+extern Size generator_shmem_size(void);
+extern void generator_shmem_startup(void);
 
 #endif /* SNOWFLAKE_GENERATOR_H */

@@ -36,11 +36,17 @@
 /* 1970-01-01 on the server's scale, which starts at 2000-01-01 */
 #define UNIX_EPOCH_US ((UNIX_EPOCH_JDATE - POSTGRES_EPOCH_JDATE) * US_PER_DAY)
 
-/* the largest epoch accepted as a number, in ms: far past the year 9999 */
-#define MAX_EPOCH_MS INT64CONST(999999999999999)
+/*
+ * Epochs as a number, in ms: 0, or from 1973 to the end of 9999.  A year or
+ * seconds, put there by mistake, lie between.
+ */
+#define MIN_EPOCH_MS INT64CONST(100000000000)
+#define MAX_EPOCH_MS INT64CONST(253402300799999)
 
 /* the longest tick accepted, in microseconds: a day */
 #define MAX_TICK_US US_PER_DAY
+
+#define BLANKS " \t\r\n"
 
 #define ID_BITS 64
 
@@ -97,15 +103,31 @@ typedef struct Span
 	const char *end;
 } Span;
 
-/* How much of a user's text an error message quotes. */
+/* A user's text in an error message. */
 #define SPAN_FORMAT "%.*s"
-#define SPAN_ARGS(s) ((int) Min((s).end - (s).start, 60)), (s).start
+#define SPAN_ARGS(s) layout_quotable((s).start, (s).end), (s).start
 
 
 /*-------------------------------------------------------------------------
  * Reading text
  *-------------------------------------------------------------------------
  */
+
+/*
+ * How much of a user's text a message quotes: up to 60 characters, and none
+ * from the first on that is no printable ASCII, so that a message is one line
+ * and no character of it is cut apart, whatever the encoding.
+ */
+int
+layout_quotable(const char *start, const char *end)
+{
+	int length = 0;
+
+	while (start + length < end && length < 60 && start[length] >= ' ' &&
+		   start[length] <= '~')
+		length++;
+	return length;
+}
 
 /* Keep the reason and return false, so that callers can "return fail(...)". */
 static bool pg_attribute_printf(2, 3)
@@ -129,11 +151,11 @@ span_is(Span span, const char *word)
 
 /* Cut off what stands before the next separator, and the separator. */
 static Span
-cut(Span *rest, char separator)
+cut(Span *rest, const char *separators)
 {
 	Span head = *rest;
 
-	while (rest->start < rest->end && *rest->start != separator)
+	while (rest->start < rest->end && strchr(separators, *rest->start) == NULL)
 		rest->start++;
 	head.end = rest->start;
 	if (rest->start < rest->end)
@@ -277,12 +299,13 @@ parse_epoch(Span span, TimestampTz *epoch, LayoutError *error)
 
 	if (count_digits(span) == span.end - span.start)
 	{
-		if (!whole_number(span, MAX_EPOCH_MS, &ms))
+		if (!whole_number(span, MAX_EPOCH_MS, &ms) ||
+			(ms != 0 && ms < MIN_EPOCH_MS))
 			return fail(error,
 						"epoch \"" SPAN_FORMAT
-						"\" is not from 0 to " INT64_FORMAT
+						"\" is not 0 or from " INT64_FORMAT " to " INT64_FORMAT
 						" milliseconds since 1970",
-						SPAN_ARGS(span), MAX_EPOCH_MS);
+						SPAN_ARGS(span), MIN_EPOCH_MS, MAX_EPOCH_MS);
 		*epoch = UNIX_EPOCH_US + ms * US_PER_MS;
 		return true;
 	}
@@ -361,7 +384,7 @@ static bool
 parse_field(Span span, LayoutField *field, LayoutError *error)
 {
 	Span  bits = span;
-	Span  name = cut(&bits, ':');
+	Span  name = cut(&bits, ":");
 	int64 width;
 
 	for (int i = 0; i < lengthof(vocabulary); i++)
@@ -391,7 +414,7 @@ parse_fields(Span span, Layout *layout, LayoutError *error)
 
 		if (layout->nfields == LAYOUT_MAX_FIELDS)
 			return fail(error, "more than %d fields", LAYOUT_MAX_FIELDS);
-		if (!parse_field(cut(&span, ','), field, error))
+		if (!parse_field(cut(&span, ","), field, error))
 			return false;
 		for (int i = 0; i < layout->nfields; i++)
 		{
@@ -499,9 +522,9 @@ parse_specification(Span text, Layout *layout, LayoutError *error)
 
 	while (text.start < text.end)
 	{
-		Span  value = cut(&text, ' ');
+		Span  value = cut(&text, BLANKS);
 		Span  word = value;
-		Span  key = cut(&value, '=');
+		Span  key = cut(&value, "=");
 		bool *have;
 		bool  parsed;
 
@@ -536,9 +559,9 @@ parse_specification(Span text, Layout *layout, LayoutError *error)
 	}
 	if (!have_epoch || !have_unit || !have_fields)
 		return fail(error, "%s is missing",
-					!have_epoch	 ? "epoch=..."
-					: !have_unit ? "unit=..."
-								 : "fields=...");
+					!have_epoch ? "epoch=..." :
+					!have_unit	? "unit=..." :
+								  "fields=...");
 	return layout_derive(layout, error);
 }
 

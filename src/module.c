@@ -1,12 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * module.c
- *	  Loading the library: settings and shared memory.
+ *	  Loading the library: settings, shared memory and the worker.
  *
- * Listed in shared_preload_libraries, the library defines its settings and
- * reserves its shared memory.  Loaded any other way, by the first call of one
- * of its functions, it does neither: what is a pure function of its arguments
- * works all the same, and the rest says what to set.
+ * Listed in shared_preload_libraries, the library defines its settings,
+ * reserves its shared memory and registers its worker.  Loaded any other way,
+ * by the first call of one of its functions, it does none of that: what is a
+ * pure function of its arguments works all the same, and the rest says what to
+ * set.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,12 +15,40 @@
 
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
 
 #include "compat.h"
 #include "generator.h"
+#include "horizon.h"
 #include "settings.h"
 
 SNOWFLAKE_MODULE_MAGIC;
+
+static shmem_request_hook_type prev_shmem_request_hook = NULL;
+static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
+
+static void
+request_shared_memory(void)
+{
+	if (prev_shmem_request_hook)
+		prev_shmem_request_hook();
+	RequestAddinShmemSpace(
+		add_size(generator_shmem_size(), horizon_shmem_size()));
+}
+
+/* Runs at server start, and again when a crash has made memory anew. */
+static void
+start_shared_memory(void)
+{
+	if (prev_shmem_startup_hook)
+		prev_shmem_startup_hook();
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	horizon_shmem_startup();
+	generator_shmem_startup();
+	LWLockRelease(AddinShmemInitLock);
+}
 
 void
 _PG_init(void)
@@ -27,5 +56,9 @@ _PG_init(void)
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 	settings_define();
-	generator_install_hooks();
+	horizon_register_worker();
+	prev_shmem_request_hook = shmem_request_hook;
+	shmem_request_hook = request_shared_memory;
+	prev_shmem_startup_hook = shmem_startup_hook;
+	shmem_startup_hook = start_shared_memory;
 }

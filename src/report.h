@@ -8,14 +8,15 @@
 #ifndef SNOWFLAKE_REPORT_H
 #define SNOWFLAKE_REPORT_H
 
+#include "compat.h"
 #include "layout.h"
 
-extern void report_invalid_layout(const LayoutError *error)
-	pg_attribute_noreturn();
-extern void report_part_range(const Layout *layout, const char *part,
-							  int32 value, int64 last) pg_attribute_noreturn();
-extern void report_time_range(const Layout *layout, TimestampTz time,
-							  int64 first_tick, int64 last_tick)
-	pg_attribute_noreturn();
+pg_noreturn extern void report_invalid_layout(const LayoutError *error);
+pg_noreturn extern void report_part_range(const Layout *layout,
+										  const char *part, int32 value,
+										  int64 last);
+pg_noreturn extern void report_time_range(const Layout *layout,
+										  TimestampTz time, int64 first_tick,
+										  int64 last_tick);
 
 #endif /* SNOWFLAKE_REPORT_H */

@@ -33,11 +33,13 @@
 #define SETTING_LAYOUT "snowflake.layout"
 #define SETTING_SHARDS "snowflake.shards"
 #define SETTING_CLOCK_TOLERANCE "snowflake.clock_tolerance"
+#define SETTING_RESERVE "snowflake.reserve"
 
 /* as the server shows them */
 static char *layout_text;
 static char *own_shards_text;
 static int	 clock_tolerance_ms;
+static int	 reserve_ms;
 
 /* as the check hooks parsed them */
 static const Layout	   *cluster_layout;
@@ -76,6 +78,7 @@ settings_define(void)
 	const char *asked_layout = asked_for(SETTING_LAYOUT);
 	const char *asked_shards = asked_for(SETTING_SHARDS);
 	const char *asked_tolerance = asked_for(SETTING_CLOCK_TOLERANCE);
+	const char *asked_reserve = asked_for(SETTING_RESERVE);
 
 	/* first, because shards are checked against it */
 	DefineCustomStringVariable(
@@ -98,6 +101,14 @@ settings_define(void)
 		&clock_tolerance_ms, 1000, 0, INT_MAX, PGC_SUSET, GUC_UNIT_MS, NULL,
 		NULL, NULL);
 	insist(SETTING_CLOCK_TOLERANCE, asked_tolerance);
+
+	DefineCustomIntVariable(
+		SETTING_RESERVE, "How far ahead the horizon is kept on disk.",
+		"No id is minted past the horizon. A server that was not shut down "
+		"cleanly mints nothing before it.",
+		&reserve_ms, 1000, 100, 60000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL,
+		NULL);
+	insist(SETTING_RESERVE, asked_reserve);
 
 	MarkGUCPrefixReserved("snowflake");
 }
@@ -141,6 +152,12 @@ const char *
 settings_own_shards_text(void)
 {
 	return own_shards_text;
+}
+
+int
+settings_reserve_ms(void)
+{
+	return reserve_ms;
 }
 
 int
@@ -225,9 +242,12 @@ read_shards(const char *text, int64 last_shard, bool *mine)
 	const char *at = text;
 
 	skip_blanks(&at);
-	while (*at != '\0')
+	if (*at == '\0')
+		return true;
+	for (;;)
 	{
 		const char *element = at;
+		const char *end = at + strcspn(at, ",");
 		int64		first = read_shard(&at);
 		int64		last = first;
 
@@ -236,11 +256,10 @@ read_shards(const char *text, int64 last_shard, bool *mine)
 			at++;
 			last = read_shard(&at);
 		}
-		if (first < 0 || last < 0 || (*at != ',' && *at != '\0'))
+		if (first < 0 || last < 0 || at != end)
 		{
-			GUC_check_errdetail(
-				"\"%.60s\" does not begin with a shard or a range of shards.",
-				element);
+			GUC_check_errdetail("\"%.*s\" is not a shard or a range of shards.",
+								layout_quotable(element, end), element);
 			return false;
 		}
 		if (Max(first, last) > last_shard)
@@ -260,13 +279,10 @@ read_shards(const char *text, int64 last_shard, bool *mine)
 			return false;
 		}
 		memset(mine + first, true, last - first + 1);
-		if (*at == ',' && *++at == '\0')
-		{
-			GUC_check_errdetail("The list ends with a comma.");
-			return false;
-		}
+		if (*at == '\0')
+			return true;
+		at++;
 	}
-	return true;
 }
 
 static bool

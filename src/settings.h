@@ -30,5 +30,6 @@ extern const Layout	   *settings_layout(void);
 extern const OwnShards *settings_own_shards(void);
 extern const char	   *settings_own_shards_text(void);
 extern int				settings_clock_tolerance_ms(void);
+extern int				settings_reserve_ms(void);
 
 #endif /* SNOWFLAKE_SETTINGS_H */

@@ -20,6 +20,7 @@ our @EXPORT = qw(
   new_server start_with_clock set_clock
   fails_with wait_until start_session finish_session in_parallel
   create_mint_log mint_log_is_sound count_of
+  restart_with_layout start_minters stop_minters ids_are_distinct
 );
 
 # A server with the extension in its database postgres.
@@ -73,7 +74,7 @@ sub set_clock
 
 sub start_with_clock
 {
-	my ($node, $offset) = @_;
+	my ($node, $offset, %options) = @_;
 	my ($library) = glob('/usr/lib/*/faketime/libfaketime.so.1');
 
 	die 'libfaketime is not installed' unless $library;
@@ -82,7 +83,19 @@ sub start_with_clock
 	local $ENV{FAKETIME_TIMESTAMP_FILE} = clock_file($node);
 	local $ENV{FAKETIME_NO_CACHE} = 1;
 	local $ENV{FAKETIME_DONT_FAKE_MONOTONIC} = 1;
-	$node->start;
+	return $node->start(%options);
+}
+
+# --- Changes of the layout, which a server that has minted does not take from
+# --- its configuration alone
+
+sub restart_with_layout
+{
+	my ($node, $layout) = @_;
+
+	$node->append_conf('postgresql.conf', "snowflake.layout = '$layout'");
+	$node->restart;
+	$node->safe_psql('postgres', 'SELECT snowflake_accept_layout()');
 	return;
 }
 
@@ -116,13 +129,21 @@ sub wait_until
 
 # Start psql on a script, and return at once.  The script is a file: what
 # IPC::Run feeds by a pipe flows only while somebody waits for the session.
+# With "to", what the session prints goes to that file, and so survives it.
+my %scripts;
+
 sub start_session
 {
 	my ($node, $sql, %options) = @_;
 	my %session = (out => '', err => '', began => time());
-	my $script = PostgreSQL::Test::Utils::tempdir_short() . '/session.sql';
+	my $script = $scripts{$sql};
 
-	append_to_file($script, $sql);
+	if (!$script)
+	{
+		$script = $scripts{$sql} =
+		  PostgreSQL::Test::Utils::tempdir_short() . '/session.sql';
+		append_to_file($script, $sql);
+	}
 	$session{run} = IPC::Run::start(
 		[
 			'psql', '-XAtq',
@@ -131,7 +152,7 @@ sub start_session
 			'-f', $script
 		],
 		'<', '/dev/null',
-		'>', \$session{out},
+		'>', $options{to} // \$session{out},
 		'2>', \$session{err},
 		IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
 	return \%session;
@@ -219,6 +240,60 @@ SELECT count(*) FROM (
 WHERE is_before AND what $wrong high
 SQL
 	return;
+}
+
+# --- Clients that write down what they got
+#
+# Each prints ids as it receives them, in small batches, until the server or
+# the test ends it; what it printed is what a user may have stored elsewhere.
+
+# Start so many, each minting by "mint" in its own file; gives the sessions.
+sub start_minters
+{
+	my ($node, $count, $mint, %options) = @_;
+	my $batch = $options{batch} // 20;
+	my $begin = $options{read_only} ? "SET default_transaction_read_only = on;\n" : '';
+	my $each = $options{statement}
+	  // "SELECT $mint FROM generate_series(1, $batch);";
+
+	# the file is read as fast as psql executes it
+	return map {
+		my $file = PostgreSQL::Test::Utils::tempdir() . '/ids';
+		my $session = start_session($node, $begin . "$each\n" x 20_000, to => $file,
+			dbname => $options{dbname});
+		$session->{file} = $file;
+		$session
+	} 1 .. $count;
+}
+
+# Wait for their end, which the server brought about, and give their files.
+sub stop_minters
+{
+	my (@sessions) = @_;
+
+	for my $session (@sessions)
+	{
+		$session->{run}->signal('TERM');
+		finish_session($session);
+	}
+	return map { $_->{file} } @sessions;
+}
+
+# No id twice in all the files together; gives how many ids there are.  The
+# last line of a client that was killed may be cut short, and does not count.
+sub ids_are_distinct
+{
+	my ($name, @files) = @_;
+	my $list = PostgreSQL::Test::Utils::tempdir() . '/files';
+	my $lines = q{perl -ne 'print if /^\d+\n\z/'};
+
+	append_to_file($list, join("\0", @files));
+	my ($ids, $duplicates) = map { chomp; $_ } (
+		scalar(`xargs -0 $lines < $list | wc -l`),
+		scalar(`xargs -0 $lines < $list | LC_ALL=C sort -S 30% | uniq -d | wc -l`));
+	is($duplicates, 0, "$name: no duplicate");
+	note("$name: $ids ids, $duplicates duplicates");
+	return $ids;
 }
 
 1;

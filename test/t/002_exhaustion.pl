@@ -47,8 +47,7 @@ require POSIX;
 my $node = new_server('exhaustion', conf => "snowflake.layout = 'instagram'");
 check_layout($node, 'instagram', 1024, 100_000);
 
-$node->append_conf('postgresql.conf', "snowflake.layout = 'sonyflake'");
-$node->restart;
+restart_with_layout($node, 'sonyflake');
 check_layout($node, 'sonyflake', 256, 5_000);
 
 # CPU while waiting: 10,000 ids take some 390 ms, nearly all of it waiting
@@ -82,9 +81,7 @@ SQL
 
 # a long tick, so that there is time to look: the wait has a name, holds no
 # lock that keeps other shards, and ends when it is told to
-$node->append_conf('postgresql.conf',
-	"snowflake.layout = 'epoch=2020-01-01 unit=3600s fields=timestamp:30,shard:10,sequence:1'");
-$node->restart;
+restart_with_layout($node, 'epoch=2020-01-01 unit=3600s fields=timestamp:30,shard:10,sequence:1');
 my $waiting = start_session($node, 'SELECT snowflake_nextval(1) FROM generate_series(1, 5)');
 my ($type, $event) = $node->safe_psql('postgres', 'SHOW server_version_num') >= 170000
   ? ('Extension', 'SnowflakeExhausted') : ('Extension', 'Extension');

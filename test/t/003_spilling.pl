@@ -72,8 +72,7 @@ SQL
 }
 
 check_full_speed('twitter', 4096, 100_000);
-$node->append_conf('postgresql.conf', "snowflake.layout = 'sonyflake'");
-$node->restart;
+restart_with_layout($node, 'sonyflake');
 check_full_speed('sonyflake', 256, 20_000);
 $node->stop;
 

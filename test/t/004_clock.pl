@@ -137,14 +137,11 @@ ok(finish_session($minting), 'and the others mint on');
 is(count_of($node, 'minted'), 200000, 'every id of theirs');
 
 # --- a clock outside the layout
-$node->stop;
-$node->append_conf('postgresql.conf', "snowflake.layout = 'epoch=2090-01-01 unit=1ms fields=timestamp:41,shard:10,sequence:12'");
-$node->start;
+restart_with_layout($node, 'epoch=2090-01-01 unit=1ms fields=timestamp:41,shard:10,sequence:12');
 fails_with($node, 'SELECT snowflake_nextval(1)', '22008',
 	qr/time 20\S+Z is out of the layout's range.*holds the times from 2090-01-01T00:00:00Z to 2159-/s,
 	'before the epoch nothing is minted');
-$node->append_conf('postgresql.conf', "snowflake.layout = 'epoch=2020-01-01 unit=1ms fields=timestamp:31,shard:10,sequence:12'");
-$node->restart;
+restart_with_layout($node, 'epoch=2020-01-01 unit=1ms fields=timestamp:31,shard:10,sequence:12');
 fails_with($node, 'SELECT snowflake_nextval(1)', '22008',
 	qr/holds the times from 2020-01-01T00:00:00Z to 2020-01-25T/,
 	'nor when the timestamp has run out');

@@ -1,0 +1,867 @@
+/*-------------------------------------------------------------------------
+ *
+ * horizon.c
+ *	  The bounds between which ids are minted, the upper one kept on disk.
+ *
+ * What shards remember dies with the server, and when it starts again the
+ * clock may have been set back.  So no id is minted in a tick that is not
+ * before the horizon, a time that is already on disk; and a server that
+ * starts, is promoted or was restored mints nothing before the horizon that
+ * it finds.  What was or may have been minted lies below that time, what will
+ * be minted lies above: that is the whole argument, and it needs no clock.
+ *
+ * The protocol.  One background worker alone moves the horizon, to "reserve"
+ * after the tick in which somebody mints who asks for it:
+ *
+ *	1. The record (the horizon and the layout) is written to a temporary file,
+ *	   fsynced, and renamed durably to snowflake.horizon.
+ *	2. The same record is logged as a page image (see below), flushed, and,
+ *	   as synchronous_commit says of every commit, awaited on the standbys.
+ *	3. Only then Bounds.horizon is raised to it.
+ *
+ * What each reader may assume:
+ *	- A backend that sees Bounds.horizon = H knows that a record of H or later
+ *	  survives this server, in the file and in the WAL.  It may mint in any
+ *	  tick before H, however long it dawdles: the record never goes down while
+ *	  a backend lives.
+ *	- A server that starts reads the file in the postmaster, before anybody
+ *	  can connect.  The worker, once recovery has ended, looks at the page as
+ *	  well, raises Bounds.latest to the later of the two, and only then
+ *	  publishes a first horizon.  Until it has, Bounds.horizon is 0 and nobody
+ *	  mints.  A backend reads the horizon before it reads the latest tick, so
+ *	  one that sees a horizon sees the floor that goes with it.
+ *	- A server that is shut down cleanly lowers the record to what was minted,
+ *	  in the postmaster's last moments, when every backend has gone.
+ *
+ * Hence no interleaving mints past what is stored: minting in tick t needs a
+ * published H > t, publishing needs the record of H on disk, and whoever reads
+ * that record later starts at H.  A worker that dies between two steps leaves
+ * a record that is too high, which costs at most a wait.
+ *
+ * The page.  A physical standby does not get the file; it gets the WAL.  The
+ * record is therefore logged as a full page image of a page of no table: block
+ * 0 of a relation of the global tablespace whose number neither initdb nor the
+ * server ever assigns.  Replaying it is the server's own business, with or
+ * without this library.  The primary never looks at that page; a server that
+ * was promoted or recovered finds in it the last horizon that was logged.  (The
+ * time of the last replayed commit would not do: a primary whose clock was set
+ * back goes on committing with early times.  A replication origin's progress
+ * would, but a standby with fewer slots could not replay it.)
+ *
+ * A note about locking:
+ *	- Bounds are atomics that only grow.  "latest" is raised by those who mint,
+ *	  the others by the worker alone.
+ *	- HorizonState is written under its spinlock, by the postmaster when it is
+ *	  alone, then by the worker, but for "wanted_tick" and "accept_layout", which
+ *	  backends set.  It is read under the lock, except by the worker, and
+ *	  except for "stage", a word by itself.
+ *	- "attempted" is broadcast after each attempt to move the horizon.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "access/xlog.h"
+#include "access/xloginsert.h"
+#include "catalog/pg_tablespace_d.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "port/pg_crc32c.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "replication/syncrep.h"
+#include "storage/bufmgr.h"
+#include "storage/bufpage.h"
+#include "storage/fd.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+#include "storage/smgr.h"
+#include "storage/spin.h"
+#include "tcop/tcopprot.h"
+#include "utils/builtins.h"
+#include "utils/resowner.h"
+#include "utils/timestamp.h"
+
+#include "compat.h"
+#include "horizon.h"
+#include "layout.h"
+#include "settings.h"
+#include "wait.h"
+
+PG_FUNCTION_INFO_V1(snowflake_horizon);
+PG_FUNCTION_INFO_V1(snowflake_accept_layout);
+
+#define HORIZON_FILE "snowflake.horizon"
+#define HORIZON_TEMP_FILE HORIZON_FILE ".tmp"
+
+#define HORIZON_MAGIC 0x534E4F57 /* "SNOW" */
+#define HORIZON_VERSION 1
+
+/*
+ * The relation that bears the page.  initdb gives shared relations numbers
+ * below 10000, the server gives new ones numbers from 16384 on.
+ */
+#define HORIZON_RELATION 11111
+
+/* A worker that failed leaves the disk alone for so long. */
+#define RETRY_DELAY_MS 100
+
+/* What is on disk and in the WAL. */
+typedef struct HorizonRecord
+{
+	uint32		magic;
+	uint32		version;
+	TimestampTz horizon; /* no id is later than or at this time */
+	char		layout[LAYOUT_TEXT_SIZE]; /* as layout_format() writes it */
+	uint32		reserved;
+	pg_crc32c	crc; /* of all before it */
+} HorizonRecord;
+
+typedef enum HorizonStage
+{
+	STAGE_CLOSED,		/* the record is known, or known to be missing */
+	STAGE_BROKEN,		/* there is a record, and it cannot be read */
+	STAGE_OTHER_LAYOUT, /* the record is of another layout than ours */
+	STAGE_OPEN			/* the floor is in force */
+} HorizonStage;
+
+typedef struct HorizonState
+{
+	slock_t		 lock;
+	HorizonStage stage;
+	TimestampTz	 horizon; /* of the last record read or written */
+	char		 recorded_layout[LAYOUT_TEXT_SIZE]; /* empty: no record */
+	TimestampTz	 renewed_at;						/* 0: not since start */
+	int64  wanted_tick;	  /* in which somebody is about to mint; -1: nobody */
+	bool   accept_layout; /* somebody accepted the change of layout */
+	uint64 attempts;	  /* to move the horizon, ended */
+	bool   failed;		  /* the last one did */
+	char   reason[256];
+	Latch *worker; /* NULL while there is none */
+	ConditionVariable attempted;
+} HorizonState;
+
+typedef struct HorizonShared
+{
+	union
+	{
+		Bounds bounds;
+		char   padding[PG_CACHE_LINE_SIZE];
+	} hot;
+	HorizonState state;
+} HorizonShared;
+
+StaticAssertDecl(sizeof(Bounds) <= PG_CACHE_LINE_SIZE,
+				 "the bounds fit a cache line");
+StaticAssertDecl(offsetof(HorizonRecord, crc) + sizeof(pg_crc32c) ==
+					 sizeof(HorizonRecord),
+				 "the record has no padding after its checksum");
+
+Bounds				*horizon_bounds = NULL;
+static HorizonState *state = NULL;
+
+/*-------------------------------------------------------------------------
+ * Records
+ *-------------------------------------------------------------------------
+ */
+
+static pg_crc32c
+record_crc(const HorizonRecord *record)
+{
+	pg_crc32c crc;
+
+	INIT_CRC32C(crc);
+	COMP_CRC32C(crc, record, offsetof(HorizonRecord, crc));
+	FIN_CRC32C(crc);
+	return crc;
+}
+
+static void
+make_record(HorizonRecord *record, TimestampTz horizon)
+{
+	memset(record, 0, sizeof(*record));
+	record->magic = HORIZON_MAGIC;
+	record->version = HORIZON_VERSION;
+	record->horizon = horizon;
+	layout_format(settings_layout(), record->layout, sizeof(record->layout));
+	record->crc = record_crc(record);
+}
+
+/* Is this a record, as "length" bytes of it were read?  If not, say why. */
+static bool
+check_record(const HorizonRecord *record, int length, char *reason,
+			 size_t size)
+{
+	if (length < (int) offsetof(HorizonRecord, horizon) ||
+		record->magic != HORIZON_MAGIC)
+		snprintf(reason, size, "it is not a horizon record");
+	else if (record->version > HORIZON_VERSION)
+		snprintf(reason, size,
+				 "it is of version %u, and this library reads version %d",
+				 record->version, HORIZON_VERSION);
+	else if (length != sizeof(*record))
+		snprintf(reason, size, "it has %d of %d bytes", length,
+				 (int) sizeof(*record));
+	else if (record->crc != record_crc(record))
+		snprintf(reason, size, "its checksum is wrong");
+	else
+		return true;
+	return false;
+}
+
+/*-------------------------------------------------------------------------
+ * The file
+ *-------------------------------------------------------------------------
+ */
+
+/* Keep what went wrong with the file, errno included, and return false. */
+static bool
+file_failed(char *reason, size_t size, const char *what, const char *file)
+{
+	snprintf(reason, size, "could not %s file \"%s\": %s", what, file,
+			 strerror(errno));
+	return false;
+}
+
+/*
+ * Read the record.  False with the reason where there is a file that does not
+ * give one; true with *found unset where there is none.
+ */
+static bool
+read_file(HorizonRecord *record, bool *found, char *reason, size_t size)
+{
+	char bytes[sizeof(HorizonRecord) + 1];
+	char why[128];
+	int	 fd = OpenTransientFile(HORIZON_FILE, O_RDONLY | PG_BINARY);
+	int	 length;
+
+	*found = false;
+	if (fd < 0)
+		return errno == ENOENT ?
+				   true :
+				   file_failed(reason, size, "open", HORIZON_FILE);
+	length = read(fd, bytes, sizeof(bytes));
+	if (length < 0)
+		(void) file_failed(reason, size, "read", HORIZON_FILE);
+	CloseTransientFile(fd);
+	if (length < 0)
+		return false;
+	memset(record, 0, sizeof(*record));
+	memcpy(record, bytes, Min(length, sizeof(*record)));
+	if (!check_record(record, length, why, sizeof(why)))
+	{
+		snprintf(reason, size, "could not use file \"%s\": %s", HORIZON_FILE,
+				 why);
+		return false;
+	}
+	*found = true;
+	return true;
+}
+
+static bool
+write_file(const HorizonRecord *record, char *reason, size_t size)
+{
+	int fd = OpenTransientFile(HORIZON_TEMP_FILE,
+							   O_CREAT | O_TRUNC | O_WRONLY | PG_BINARY);
+	int written;
+
+	if (fd < 0)
+		return file_failed(reason, size, "create", HORIZON_TEMP_FILE);
+	errno = 0;
+	written = write(fd, record, sizeof(*record));
+	if (written != sizeof(*record))
+	{
+		/* if write didn't set errno, assume problem is no disk space */
+		if (errno == 0)
+			errno = ENOSPC;
+		(void) file_failed(reason, size, "write", HORIZON_TEMP_FILE);
+		CloseTransientFile(fd);
+		return false;
+	}
+	if (CloseTransientFile(fd) != 0)
+		return file_failed(reason, size, "close", HORIZON_TEMP_FILE);
+
+	/* fsyncs the temporary file, renames it, and fsyncs file and directory */
+	if (durable_rename(HORIZON_TEMP_FILE, HORIZON_FILE, DEBUG1) != 0)
+		return file_failed(reason, size, "fsync and rename",
+						   HORIZON_TEMP_FILE);
+	return true;
+}
+
+/*-------------------------------------------------------------------------
+ * The page
+ *-------------------------------------------------------------------------
+ */
+
+/* Log the record, and wait for it as a commit would. */
+static void
+log_record(const HorizonRecord *record)
+{
+	PGAlignedBlock block;
+	Page		   page = (Page) block.data;
+	RelFileLocator locator = {GLOBALTABLESPACE_OID, InvalidOid,
+							  HORIZON_RELATION};
+	XLogRecPtr	   lsn;
+
+	if (!XLogIsNeeded())
+		return; /* nobody can replay this server's WAL elsewhere */
+	PageInit(page, BLCKSZ, 0);
+	memcpy(PageGetContents(page), record, sizeof(*record));
+	((PageHeader) page)->pd_lower =
+		PageGetContents(page) + sizeof(*record) - block.data;
+	lsn = log_newpage(&locator, MAIN_FORKNUM, 0, page, true);
+	XLogFlush(lsn);
+
+	HOLD_INTERRUPTS();
+	SyncRepWaitForLSN(lsn, true);
+	RESUME_INTERRUPTS();
+	/* a wait that was cut short by a shutdown must not count */
+	CHECK_FOR_INTERRUPTS();
+}
+
+/* The last record that this server replayed; like read_file() otherwise. */
+static bool
+read_page(HorizonRecord *record, bool *found, char *reason, size_t size)
+{
+	RelFileLocator locator = {GLOBALTABLESPACE_OID, InvalidOid,
+							  HORIZON_RELATION};
+	SMgrRelation   relation = smgropen(locator, INVALID_PROC_NUMBER);
+	Buffer		   buffer;
+	char		   why[128];
+	bool		   good;
+
+	*found = false;
+	if (!smgrexists(relation, MAIN_FORKNUM) ||
+		smgrnblocks(relation, MAIN_FORKNUM) == 0)
+		return true;
+	buffer = ReadBufferWithoutRelcache(locator, MAIN_FORKNUM, 0, RBM_NORMAL,
+									   NULL, true);
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	memcpy(record, PageGetContents(BufferGetPage(buffer)), sizeof(*record));
+	UnlockReleaseBuffer(buffer);
+	good = check_record(record, sizeof(*record), why, sizeof(why));
+	if (!good)
+		snprintf(reason, size,
+				 "could not use page 0 of file \"global/%u\": %s",
+				 HORIZON_RELATION, why);
+	*found = good;
+	return good;
+}
+
+/*-------------------------------------------------------------------------
+ * Shared memory
+ *-------------------------------------------------------------------------
+ */
+
+/* Is the record of our own layout? */
+static bool
+is_our_layout(const HorizonRecord *record)
+{
+	char ours[LAYOUT_TEXT_SIZE];
+
+	layout_format(settings_layout(), ours, sizeof(ours));
+	return strcmp(ours, record->layout) == 0;
+}
+
+/*
+ * Take note of a record, or of a failure to read one.  Of two records the
+ * later one counts, its layout included.  The caller is alone or the worker.
+ */
+static HorizonStage
+note_record(bool readable, bool found, const HorizonRecord *record)
+{
+	bool ours = readable && found && is_our_layout(record);
+
+	SpinLockAcquire(&state->lock);
+	if (!readable)
+		state->stage = STAGE_BROKEN;
+	else if (found && record->horizon >= state->horizon)
+	{
+		state->stage = ours ? STAGE_CLOSED : STAGE_OTHER_LAYOUT;
+		state->horizon = record->horizon;
+		memcpy(state->recorded_layout, record->layout,
+			   sizeof(state->recorded_layout));
+	}
+	else if (state->stage == STAGE_BROKEN)
+		state->stage = STAGE_CLOSED;
+	SpinLockRelease(&state->lock);
+	return state->stage;
+}
+
+static void
+report_trouble(const char *reason)
+{
+	ereport(LOG, (errcode(ERRCODE_IO_ERROR),
+				  errmsg("cannot mint snowflake ids: %s", reason)));
+}
+
+/* In the postmaster's last moments every backend has gone. */
+static void
+close_cleanly(int code, Datum arg)
+{
+	const Layout *layout = settings_layout();
+	HorizonRecord record;
+	char		  reason[256];
+	int64		  latest = (int64) pg_atomic_read_u64(&horizon_bounds->latest);
+
+	if (code != 0 || pg_atomic_read_u64(&horizon_bounds->horizon) == 0)
+		return;
+	make_record(&record, layout_time_of_tick(layout, latest + 1));
+	if (!write_file(&record, reason, sizeof(reason)))
+		report_trouble(reason);
+}
+
+Size
+horizon_shmem_size(void)
+{
+	return add_size(sizeof(HorizonShared), PG_CACHE_LINE_SIZE);
+}
+
+void
+horizon_shmem_startup(void)
+{
+	bool		   found;
+	HorizonShared *shared;
+	HorizonRecord  record;
+	char		   reason[256];
+	bool		   readable;
+
+	shared =
+		ShmemInitStruct("snowflake horizon", horizon_shmem_size(), &found);
+	shared = (HorizonShared *) TYPEALIGN(PG_CACHE_LINE_SIZE, shared);
+	horizon_bounds = &shared->hot.bounds;
+	state = &shared->state;
+	if (found)
+		return;
+	memset(shared, 0, sizeof(*shared));
+	pg_atomic_init_u64(&horizon_bounds->latest, 0);
+	pg_atomic_init_u64(&horizon_bounds->horizon, 0);
+	pg_atomic_init_u64(&horizon_bounds->renew, 0);
+	SpinLockInit(&state->lock);
+	ConditionVariableInit(&state->attempted);
+	state->horizon = DT_NOBEGIN;
+	state->wanted_tick = -1;
+
+	readable = read_file(&record, &found, reason, sizeof(reason));
+	if (note_record(readable, found, &record) == STAGE_BROKEN)
+		report_trouble(reason);
+	if (!IsUnderPostmaster)
+		on_shmem_exit(close_cleanly, (Datum) 0);
+}
+
+/*-------------------------------------------------------------------------
+ * What those who mint and read use
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * The cluster's layout.  An error where the library was not preloaded, and
+ * where the data directory has minted with another layout: what it holds would
+ * be misread, and what is minted would not fit to it.
+ */
+const Layout *
+cluster_layout(void)
+{
+	const Layout *layout = settings_layout();
+	char		  ours[LAYOUT_TEXT_SIZE];
+	char		  theirs[LAYOUT_TEXT_SIZE];
+
+	/* a word that changes hardly ever, and is looked at again under the lock */
+	if (likely(state->stage != STAGE_OTHER_LAYOUT))
+		return layout;
+	layout_format(layout, ours, sizeof(ours));
+	SpinLockAcquire(&state->lock);
+	strlcpy(theirs, state->recorded_layout, sizeof(theirs));
+	SpinLockRelease(&state->lock);
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("this server has minted ids with another layout"),
+			 errdetail("\"snowflake.layout\" is \"%s\", and the ids were "
+					   "minted with \"%s\".",
+					   ours, theirs),
+			 errhint(
+				 "Set \"snowflake.layout\" back and restart the server. To "
+				 "go on with the new layout, call "
+				 "snowflake_accept_layout(); to read an id, name its "
+				 "layout.")));
+	return NULL; /* keep compiler quiet */
+}
+
+/*
+ * Ask the worker to move the horizon past a tick.  May be called often; the
+ * worker comes when it has time.
+ */
+void
+horizon_ask_for_renewal(int64 tick)
+{
+	Latch *worker;
+
+	SpinLockAcquire(&state->lock);
+	state->wanted_tick = Max(state->wanted_tick, tick);
+	worker = state->worker;
+	SpinLockRelease(&state->lock);
+	if (worker != NULL)
+		SetLatch(worker);
+}
+
+uint64
+horizon_attempts(void)
+{
+	uint64 attempts;
+
+	SpinLockAcquire(&state->lock);
+	attempts = state->attempts;
+	SpinLockRelease(&state->lock);
+	return attempts;
+}
+
+bool
+horizon_has_worker(void)
+{
+	bool has;
+
+	SpinLockAcquire(&state->lock);
+	has = state->worker != NULL;
+	SpinLockRelease(&state->lock);
+	return has;
+}
+
+ConditionVariable *
+horizon_attempted(void)
+{
+	return &state->attempted;
+}
+
+/* Raise the last attempt's error, if it failed and ended after the given. */
+void
+horizon_report_failure(uint64 since_attempt)
+{
+	bool failed;
+	bool broken;
+	char reason[sizeof(state->reason)];
+
+	SpinLockAcquire(&state->lock);
+	failed = state->failed && state->attempts > since_attempt;
+	broken = state->stage == STAGE_BROKEN;
+	strlcpy(reason, state->reason, sizeof(reason));
+	SpinLockRelease(&state->lock);
+	if (!failed)
+		return;
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_IO_ERROR), errmsg("cannot mint ids: %s", reason),
+		 errdetail("No id is minted unless the time up to which ids may be "
+				   "minted is on disk."),
+		 broken ? errhint("Restore the file, or make sure that the clock is "
+						  "past the newest id and remove it. Minting goes on "
+						  "with the next call.") :
+				  errhint("Minting goes on by itself when the file can be "
+						  "written.")));
+}
+
+/*-------------------------------------------------------------------------
+ * The worker
+ *-------------------------------------------------------------------------
+ */
+
+static void
+raise_bound(pg_atomic_uint64 *bound, int64 tick)
+{
+	uint64 present = pg_atomic_read_u64(bound);
+
+	while ((int64) present < tick &&
+		   !pg_atomic_compare_exchange_u64(bound, &present, (uint64) tick))
+		;
+}
+
+/* The first tick that does not begin before a time, from 0 up. */
+static int64
+first_tick_from(const Layout *layout, TimestampTz time)
+{
+	int64 tick;
+
+	if (TIMESTAMP_IS_NOBEGIN(time))
+		return 0;
+	if (!layout_tick_of_time(layout, time, &tick))
+		return time < layout->epoch ? 0 : layout->last_mint_tick + 1;
+	if (layout_time_of_tick(layout, tick) < time)
+		tick++;
+	return Min(Max(tick, 0), layout->last_mint_tick + 1);
+}
+
+/*
+ * Put the floor in force: nothing is minted before the later one of the two
+ * records.  False, with the reason, as long as there is no telling.
+ */
+static bool
+open_horizon(char *reason, size_t size)
+{
+	HorizonStage  stage = state->stage;
+	HorizonRecord record;
+	bool		  readable;
+	bool		  found;
+
+	if (stage == STAGE_OPEN)
+		return true;
+	if (stage == STAGE_BROKEN)
+	{
+		readable = read_file(&record, &found, reason, size);
+		stage = note_record(readable, found, &record);
+	}
+	if (stage != STAGE_BROKEN)
+	{
+		readable = read_page(&record, &found, reason, size);
+		stage = note_record(readable, found, &record);
+	}
+	if (stage == STAGE_BROKEN)
+		return false;
+	if (stage == STAGE_OTHER_LAYOUT && !state->accept_layout)
+	{
+		snprintf(reason, size, "the layout has changed");
+		return false;
+	}
+	raise_bound(&horizon_bounds->latest,
+				first_tick_from(settings_layout(), state->horizon));
+	SpinLockAcquire(&state->lock);
+	state->stage = STAGE_OPEN;
+	state->accept_layout = false;
+	SpinLockRelease(&state->lock);
+	return true;
+}
+
+/*
+ * Move the horizon to "reserve" after a tick: on disk first, then for all.
+ * Half of that later the next renewal is due, so that it is done before those
+ * who mint come to the horizon.  The clock is theirs; the worker needs none.
+ */
+static bool
+renew_horizon(int64 wanted_tick, char *reason, size_t size)
+{
+	const Layout *layout = settings_layout();
+	int64		  reserve_us = settings_reserve_ms() * INT64CONST(1000);
+	int64		  latest = (int64) pg_atomic_read_u64(&horizon_bounds->latest);
+	int64		  from_tick = Max(wanted_tick, latest);
+	TimestampTz	  from = layout_time_of_tick(layout, from_tick);
+	int64		  tick = first_tick_from(layout, from + reserve_us);
+	HorizonRecord record;
+
+	/* those who mint ask for each renewal more than once */
+	if (from_tick < (int64) pg_atomic_read_u64(&horizon_bounds->renew))
+		return true;
+
+	make_record(&record, layout_time_of_tick(layout, tick));
+	if (!write_file(&record, reason, size))
+		return false;
+	log_record(&record);
+
+	SpinLockAcquire(&state->lock);
+	state->horizon = record.horizon;
+	memcpy(state->recorded_layout, record.layout,
+		   sizeof(state->recorded_layout));
+	state->renewed_at = GetCurrentTimestamp();
+	SpinLockRelease(&state->lock);
+	raise_bound(&horizon_bounds->renew,
+				first_tick_from(layout, from + reserve_us / 2));
+	raise_bound(&horizon_bounds->horizon, tick);
+	return true;
+}
+
+/*
+ * Open and renew.  What the server raises as an error on the way, a page that
+ * cannot be read for one, is a reason like any other.
+ */
+static bool
+try_to_renew(int64 wanted_tick, char *reason, size_t size)
+{
+	MemoryContext context = CurrentMemoryContext;
+	volatile bool good = false;
+
+	PG_TRY();
+	{
+		good = open_horizon(reason, size) &&
+			   renew_horizon(wanted_tick, reason, size);
+	}
+	PG_CATCH();
+	{
+		ErrorData *error;
+
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+		LWLockReleaseAll();
+		UnlockBuffers();
+		ResourceOwnerRelease(CurrentResourceOwner,
+							 RESOURCE_RELEASE_BEFORE_LOCKS, false, true);
+		strlcpy(reason, error->message, size);
+		FreeErrorData(error);
+	}
+	PG_END_TRY();
+	return good;
+}
+
+/* One attempt, and word of it to those who wait. */
+static bool
+attempt(int64 wanted_tick)
+{
+	char reason[sizeof(state->reason)] = "";
+	bool good = try_to_renew(wanted_tick, reason, sizeof(reason));
+	bool news;
+
+	SpinLockAcquire(&state->lock);
+	news = !good && strcmp(state->reason, reason) != 0;
+	state->attempts++;
+	state->failed = !good;
+	strlcpy(state->reason, reason, sizeof(state->reason));
+	SpinLockRelease(&state->lock);
+	ConditionVariableBroadcast(&state->attempted);
+	if (news)
+		report_trouble(reason);
+	return good;
+}
+
+static void
+retire(int code, Datum arg)
+{
+	SpinLockAcquire(&state->lock);
+	state->worker = NULL;
+	SpinLockRelease(&state->lock);
+}
+
+/* What was asked for since the last time; -1 for nothing. */
+static int64
+take_wanted_tick(void)
+{
+	int64 tick;
+
+	SpinLockAcquire(&state->lock);
+	tick = state->wanted_tick;
+	state->wanted_tick = -1;
+	SpinLockRelease(&state->lock);
+	return tick;
+}
+
+void
+snowflake_horizon_main(Datum arg)
+{
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, die);
+	BackgroundWorkerUnblockSignals();
+	CurrentResourceOwner = ResourceOwnerCreate(NULL, "snowflake horizon");
+
+	on_shmem_exit(retire, (Datum) 0);
+	SpinLockAcquire(&state->lock);
+	state->worker = MyLatch;
+	SpinLockRelease(&state->lock);
+
+	for (;;)
+	{
+		int64 wanted_tick;
+
+		CHECK_FOR_INTERRUPTS();
+		if (ConfigReloadPending)
+		{
+			ConfigReloadPending = false;
+			ProcessConfigFile(PGC_SIGHUP);
+		}
+		wanted_tick = take_wanted_tick();
+		if (wanted_tick >= 0 && !attempt(wanted_tick))
+			pg_usleep(RETRY_DELAY_MS * 1000L);
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH, -1,
+						 PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+	}
+}
+
+void
+horizon_register_worker(void)
+{
+	BackgroundWorker worker = {0};
+
+	strlcpy(worker.bgw_name, "snowflake horizon", BGW_MAXLEN);
+	strlcpy(worker.bgw_type, "snowflake horizon", BGW_MAXLEN);
+	strlcpy(worker.bgw_library_name, "snowflake", BGW_MAXLEN);
+	strlcpy(worker.bgw_function_name, "snowflake_horizon_main", BGW_MAXLEN);
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS;
+	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker.bgw_restart_time = 1;
+	RegisterBackgroundWorker(&worker);
+}
+
+/*-------------------------------------------------------------------------
+ * SQL
+ *-------------------------------------------------------------------------
+ */
+
+/* One row: horizon, seconds_ahead, last_renewal, last_error. */
+Datum
+snowflake_horizon(PG_FUNCTION_ARGS)
+{
+	TupleDesc	row;
+	TimestampTz horizon;
+	TimestampTz renewed_at;
+	bool		failed;
+	char		reason[sizeof(state->reason)];
+	Datum		values[4];
+	bool		nulls[4] = {false};
+
+	(void) settings_layout();
+	if (get_call_result_type(fcinfo, NULL, &row) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	SpinLockAcquire(&state->lock);
+	horizon = state->horizon;
+	renewed_at = state->renewed_at;
+	failed = state->failed;
+	strlcpy(reason, state->reason, sizeof(reason));
+	SpinLockRelease(&state->lock);
+
+	nulls[0] = nulls[1] = TIMESTAMP_IS_NOBEGIN(horizon);
+	nulls[2] = renewed_at == 0;
+	nulls[3] = !failed;
+	values[0] = TimestampTzGetDatum(horizon);
+	values[1] =
+		Float8GetDatum(nulls[0] ? 0 : (horizon - GetCurrentTimestamp()) / 1e6);
+	values[2] = TimestampTzGetDatum(renewed_at);
+	values[3] = CStringGetTextDatum(reason);
+	PG_RETURN_DATUM(HeapTupleGetDatum(
+		heap_form_tuple(BlessTupleDesc(row), values, nulls)));
+}
+
+/* Go on with the layout that the settings name. */
+Datum
+snowflake_accept_layout(PG_FUNCTION_ARGS)
+{
+	static uint32 event = 0;
+	uint64		  attempts = horizon_attempts();
+
+	(void) settings_layout();
+	if (RecoveryInProgress())
+		ereport(ERROR, (errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
+						errmsg("cannot accept a layout during recovery")));
+	if (state->stage != STAGE_OTHER_LAYOUT)
+	{
+		ereport(NOTICE, (errmsg("the layout has not changed")));
+		PG_RETURN_VOID();
+	}
+	if (event == 0)
+		event = named_wait_event("SnowflakeHorizon");
+	SpinLockAcquire(&state->lock);
+	state->accept_layout = true;
+	SpinLockRelease(&state->lock);
+
+	ConditionVariablePrepareToSleep(&state->attempted);
+	while (state->stage == STAGE_OTHER_LAYOUT)
+	{
+		horizon_ask_for_renewal(0);
+		(void) wait_outside_locks(HORIZON_WAIT_US, event, &state->attempted);
+	}
+	ConditionVariableCancelSleep();
+	horizon_report_failure(attempts);
+	PG_RETURN_VOID();
+}

@@ -1,0 +1,46 @@
+/*-------------------------------------------------------------------------
+ *
+ * horizon.h
+ *	  The bounds between which ids are minted.  See horizon.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SNOWFLAKE_HORIZON_H
+#define SNOWFLAKE_HORIZON_H
+
+#include "layout.h"
+#include "port/atomics.h"
+#include "storage/condition_variable.h"
+
+/*
+ * Ids are minted in the ticks from "latest" on, and before "horizon".  All
+ * three only grow.  Whoever reads both bounds reads the horizon first: the
+ * floor is raised before the first horizon is published.
+ */
+typedef struct Bounds
+{
+	pg_atomic_uint64 latest;  /* the latest tick minted in, or the floor */
+	pg_atomic_uint64 horizon; /* the first tick that is not yet ours; 0: none */
+	pg_atomic_uint64 renew;	  /* who mints from here on asks for a renewal */
+} Bounds;
+
+/* How long a caller waits for the worker before it asks again. */
+#define HORIZON_WAIT_US INT64CONST(1000000)
+
+extern Bounds *horizon_bounds;
+
+extern void horizon_register_worker(void);
+extern Size horizon_shmem_size(void);
+extern void horizon_shmem_startup(void);
+
+extern const Layout *cluster_layout(void);
+
+extern void				  horizon_ask_for_renewal(int64 tick);
+extern uint64			  horizon_attempts(void);
+extern void				  horizon_report_failure(uint64 since_attempt);
+extern bool				  horizon_has_worker(void);
+extern ConditionVariable *horizon_attempted(void);
+
+extern PGDLLEXPORT void snowflake_horizon_main(Datum arg);
+
+#endif /* SNOWFLAKE_HORIZON_H */

@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+#
+# demo.sh -- see snowflake at work, a minute after getting the source
+#
+# Builds the extension, starts a throwaway server that preloads it, and runs
+# demo.sql, which prints each statement before its result.  Nothing remains,
+# but for packages of the distribution that were missing; lib.sh tells how the
+# rest of the machine is kept out of it.  With --keep the server goes on
+# running, to play with.
+
+set -euo pipefail
+
+# shellcheck source=test/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+major=
+keep=
+
+usage() {
+    cat <<END
+Usage: test/demo.sh [--pg MAJOR] [--keep]
+
+Build snowflake and show it on a throwaway server.
+
+  --pg MAJOR   with this major of PostgreSQL (default: the distribution's own)
+  --keep       leave the server running, and say how to connect and to stop it
+  --help       this text
+END
+}
+
+parse_arguments() {
+    while (($#)); do
+        case $1 in
+            --keep) keep=yes ;;
+            --pg)
+                [[ ${2-} =~ ^[1-9][0-9]$ ]] || die "--pg needs a major version, such as 15"
+                major=$2
+                shift
+                ;;
+            --help)
+                usage
+                exit
+                ;;
+            *) die "unknown option \"$1\"; see --help" ;;
+        esac
+        shift
+    done
+}
+
+# Run a command as the server's user; say what it said only if it fails.
+quietly() {
+    local log=${SCRATCH[0]}/log
+    if ! as_tester "$major" "$@" >"$log" 2>&1; then
+        show_tail "$log" 40
+        die "failed: $*"
+    fi
+}
+
+# The server listens on a socket in the copy, which only its user can enter,
+# so any port is free and nobody needs a password.
+start_server() {
+    quietly bash test/stage.sh "$COPY/stage"
+    quietly initdb --no-sync --auth=trust --username=postgres --encoding=UTF8 \
+        --pgdata="$COPY/data"
+    cat "$COPY/stage/server.conf" - >>"$COPY/data/postgresql.conf" <<END
+listen_addresses = ''
+unix_socket_directories = '$COPY'
+timezone = 'UTC'
+fsync = off
+snowflake.shards = '5'
+END
+    quietly pg_ctl start --wait --pgdata="$COPY/data" --log="$COPY/server.log"
+}
+
+tell_how_to_go_on() {
+    local bin=/usr/lib/postgresql/$major/bin as=
+    ((EUID != 0)) || as='runuser -u postgres -- '
+    cat <<END
+
+The server is still running.  To connect:
+    $bin/psql -h $COPY -U postgres
+To stop and remove it:
+    $as$bin/pg_ctl stop -D $COPY/data && rm -rf $COPY
+END
+}
+
+main() {
+    parse_arguments "$@"
+    if [[ -z $major ]]; then
+        major=$(distribution_major)
+    fi
+    is_packaged "$major" || die "PostgreSQL $major is not in this distribution"
+    # shellcheck disable=SC2046 # one word for each package
+    install_packages $(build_packages "$major") || die "cannot go on without these packages"
+
+    say "Building snowflake for PostgreSQL $major and starting a server"
+    make_copy ''
+    start_server
+    as_tester "$major" env PGHOST="$COPY" PGUSER=postgres PGDATABASE=postgres \
+        psql --no-psqlrc --quiet --echo-queries --pset=pager=off \
+        --set=ON_ERROR_STOP=1 --file=test/demo.sql
+
+    if [[ $keep ]]; then
+        SCRATCH=()
+        tell_how_to_go_on
+    fi
+}
+
+main "$@"

@@ -1,0 +1,282 @@
+# shellcheck shell=bash
+#
+# lib.sh -- what check.sh and demo.sh share: a place where nothing can go wrong
+#
+# Both scripts build snowflake and start PostgreSQL servers, on machines that
+# may have nothing installed and on machines whose databases matter.  So:
+#
+# - Packages come from the machine's own apt, and only those that are missing.
+#   Debian's server package creates and starts a cluster when it is installed;
+#   for the moment of our installation that is switched off.
+# - Work happens in a copy of the source tree in a directory of its own in
+#   /tmp: the path of a Unix socket must stay below 108 bytes, so it has to be
+#   short.  Data directory and socket are in there too, nothing listens on the
+#   network, and the extension is staged there instead of installed.
+# - The server refuses to run as root, so root hands the copy to "postgres".
+# - The copy is used with an empty environment: somebody's PGHOST, PGDATA or
+#   PGOPTIONS never gets in.
+# - Whatever happens, the end is the same: servers stopped, copy removed.
+#
+# To be sourced.  Sets SOURCE, the top of the source tree.
+
+export LC_ALL=C                 # what apt-cache says is read by us
+
+SOURCE=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+say() { printf '%s\n' "$*"; }
+
+die() {
+    printf '%s: %s\n' "${0##*/}" "$*" >&2
+    exit 2
+}
+
+# The arguments are what passed, failed and was skipped.
+totals() {
+    local line="$1 passed, $2 failed"
+    if (($3)); then
+        line+=", $3 skipped"
+    fi
+    say "$line"
+}
+
+# Show the end of a file, set off so that no line of it reads as one of ours.
+show_tail() {
+    tail -n "$2" "$1" | sed 's/^/    | /'
+}
+
+# ---------------------------------------------------------------------------
+# Ending
+#
+# Commands that take long run as a child that we wait for, because bash does
+# not run a trap before the command in the foreground has ended.
+
+CHILD=
+SCRATCH=()                      # directories to remove
+CREATECLUSTER=                  # our file that keeps Debian from creating one
+
+attend() {
+    local status=0
+    "$@" &
+    CHILD=$!
+    wait "$CHILD" || status=$?
+    CHILD=
+    return "$status"
+}
+
+# Stop the servers whose data directory is below $1.  A postmaster's working
+# directory is its data directory, which tells it from a process that merely
+# got the number of one that is gone.
+stop_servers() {
+    local file pid
+    local -a pids=()
+    while IFS= read -r file; do
+        read -r pid <"$file" || continue
+        if [[ $(readlink "/proc/$pid/cwd") == "${file%/*}" ]]; then
+            kill -QUIT "$pid"
+            pids+=("$pid")
+        fi
+    done < <(find "$1" -name postmaster.pid 2>/dev/null)
+    for pid in "${pids[@]}"; do
+        for _ in {1..50}; do
+            [[ -d /proc/$pid ]] || break
+            sleep 0.1
+        done
+    done
+}
+
+# End a child of ours: politely, then not.  unshare takes no polite word, but
+# all that it started dies with it.
+end_child() {
+    kill "$1" 2>/dev/null || true
+    for _ in {1..30}; do
+        kill -0 "$1" 2>/dev/null || break
+        sleep 0.1
+    done
+    kill -KILL "$1" 2>/dev/null || true
+    wait "$1" 2>/dev/null || true
+}
+
+discard() {
+    stop_servers "$1" || true
+    rm -rf --one-file-system "$1"
+}
+
+cleanup() {
+    local dir
+    trap '' INT TERM HUP
+    [[ -z $CHILD ]] || end_child "$CHILD"
+    allow_clusters
+    for dir in "${SCRATCH[@]}"; do
+        discard "$dir"
+    done
+}
+
+trap cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+# ---------------------------------------------------------------------------
+# Packages
+
+as_root() {
+    if ((EUID == 0)); then
+        "$@"
+    else
+        sudo -- "$@"
+    fi
+}
+
+can_be_root() {
+    ((EUID == 0)) || command -v sudo >/dev/null
+}
+
+is_installed() {
+    [[ $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) == installed ]]
+}
+
+# Ask for the package lists once in a run.  Its failure shows when something
+# is installed, or does not matter.
+refresh_lists() {
+    if [[ -z ${LISTS_FRESH-} ]] && can_be_root; then
+        LISTS_FRESH=yes
+        as_root apt-get -qq update >/dev/null 2>&1 </dev/null || true
+    fi
+}
+
+knows_package() {
+    apt-cache show "$1" >/dev/null 2>&1
+}
+
+# On a fresh machine or in a container image apt knows no package at all.
+has_package() {
+    knows_package postgresql || refresh_lists
+    knows_package "$1"
+}
+
+# The major version of PostgreSQL that this distribution ships.
+distribution_major() {
+    has_package postgresql || die "apt knows no package named postgresql; try apt-get update"
+    apt-cache depends postgresql |
+        sed -n '0,/Depends: postgresql-\([0-9]\+\)$/s/.*Depends: postgresql-\([0-9]\+\)$/\1/p'
+}
+
+# Can this machine have that major?  If apt knows nothing, suppose so: its
+# installation will tell.
+is_packaged() {
+    is_installed "postgresql-server-dev-$1" ||
+        has_package "postgresql-server-dev-$1" ||
+        ! knows_package postgresql
+}
+
+build_packages() {
+    echo make gcc libc6-dev "postgresql-$1" "postgresql-server-dev-$1"
+}
+
+forbid_clusters() {
+    local dir=/etc/postgresql-common/createcluster.d
+    CREATECLUSTER=$dir/snowflake-test.conf
+    as_root mkdir -p "$dir"
+    as_root tee "$CREATECLUSTER" >/dev/null <<<'create_main_cluster = false'
+}
+
+allow_clusters() {
+    if [[ -n $CREATECLUSTER ]]; then
+        as_root rm -f "$CREATECLUSTER"
+        as_root rmdir --ignore-fail-on-non-empty "${CREATECLUSTER%/*}" || true
+        CREATECLUSTER=
+    fi
+}
+
+# Install those of the named packages that are missing.
+install_packages() {
+    local package log status=0
+    local -a missing=()
+    for package in "$@"; do
+        is_installed "$package" || missing+=("$package")
+    done
+    ((${#missing[@]})) || return 0
+
+    if ! can_be_root; then
+        say "These packages are missing, and there is no sudo to install them with:"
+        say "    ${missing[*]}"
+        say "Ask for:  apt-get install --no-install-recommends ${missing[*]}"
+        return 1
+    fi
+    say "Installing ${missing[*]}"
+    refresh_lists
+    if [[ " ${missing[*]}" == *" postgresql-"[0-9]* ]]; then
+        forbid_clusters
+    fi
+    log=$(mktemp)
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y \
+        -o DPkg::Lock::Timeout=300 install --no-install-recommends \
+        "${missing[@]}" >"$log" 2>&1 </dev/null || status=$?
+    allow_clusters
+    ((status == 0)) || show_tail "$log" 20
+    rm -f "$log"
+    return "$status"
+}
+
+# ---------------------------------------------------------------------------
+# The copy
+#
+# ROOT is the root directory of the machine in which the copy is used: empty
+# for this one, else a directory that holds another Debian.  COPY is the
+# copy's directory as seen from within.
+
+ROOT=
+COPY=
+
+# A copy of the source tree for the unprivileged user, in $COPY/tree of root $1.
+make_copy() {
+    local dir
+    ROOT=$1
+    dir=$(mktemp -d "$ROOT/tmp/snowflake.XXXXXX")
+    SCRATCH+=("$dir")
+    COPY=${dir#"$ROOT"}
+    mkdir "$dir/tree" "$dir/tmp"
+    tar -C "$SOURCE" -cf - --exclude-vcs --exclude='*.o' --exclude='*.bc' \
+        --exclude='*.so' --exclude=./results --exclude=./output_iso \
+        --exclude='./tmp_check*' --exclude=./log --exclude='./regression.*' . |
+        tar -C "$dir/tree" -xf - --no-same-owner
+    if ((EUID == 0)); then
+        chroot "$ROOT/" chown -R postgres: "$COPY"
+    fi
+}
+
+# Run a command in another root.  Mounts and processes live in namespaces of
+# their own, so both are gone with the command, however it ends; and the
+# binding of /dev can be met by no rm -rf of ours.  The shell stays, as
+# process 1 in there, to reap the orphans.
+enter_root() {
+    local root=$1
+    shift
+    # shellcheck disable=SC2016 # expanded by the inner shell
+    attend unshare --mount --propagation unchanged --pid --fork --kill-child bash -c '
+        mount --make-rprivate / 2>/dev/null     # fails, harmless, in a chroot
+        mount --rbind /dev "$0/dev" && mount -t proc proc "$0/proc" || exit 125
+        chroot "$0" "$@"
+        exit $?' "$root" "$@"
+}
+
+# Run a command as an unprivileged user in the copy, with the programs of
+# PostgreSQL $1 first in its path.
+as_tester() {
+    local major=$1
+    shift
+    # A child of a script starts out deaf to SIGINT, which a test may need.
+    # shellcheck disable=SC2016 # expanded by the inner shell
+    local -a command=(
+        env -i --default-signal "PATH=/usr/lib/postgresql/$major/bin:/usr/local/bin:/usr/bin:/bin"
+        "HOME=$COPY" "TMPDIR=$COPY/tmp" SHELL=/bin/sh LC_ALL=C
+        bash -c 'cd "$HOME/tree" && exec "$@"' bash "$@")
+
+    if ((EUID == 0)); then
+        command=(runuser -u postgres -- "${command[@]}")
+    fi
+    if [[ -n $ROOT ]]; then
+        enter_root "$ROOT" "${command[@]}"
+    else
+        attend "${command[@]}"
+    fi
+}
