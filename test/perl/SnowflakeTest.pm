@@ -9,6 +9,7 @@ use strict;
 use warnings;
 
 use Exporter 'import';
+use File::Basename qw(dirname);
 use IPC::Run ();
 use Time::HiRes qw(sleep time);
 
@@ -18,6 +19,7 @@ use Test::More;
 
 our @EXPORT = qw(
   new_server start_with_clock set_clock
+  start_with_slow_disk set_disk disk_log
   fails_with wait_until start_session finish_session in_parallel
   create_mint_log mint_log_is_sound count_of
   restart_with_layout start_minters stop_minters ids_are_distinct
@@ -41,6 +43,10 @@ CONF
 	if ($options{clock})
 	{
 		start_with_clock($node);
+	}
+	elsif ($options{disk})
+	{
+		start_with_slow_disk($node);
 	}
 	else
 	{
@@ -83,6 +89,53 @@ sub start_with_clock
 	local $ENV{FAKETIME_TIMESTAMP_FILE} = clock_file($node);
 	local $ENV{FAKETIME_NO_CACHE} = 1;
 	local $ENV{FAKETIME_DONT_FAKE_MONOTONIC} = 1;
+	return $node->start(%options);
+}
+
+# --- A disk that can be made slow, full or broken under a running server, for
+# --- the horizon file alone: test/shim/slowdisk.c tells what it understands.
+
+sub disk_file
+{
+	my ($node) = @_;
+	return $node->basedir . '/disk';
+}
+
+# Make the disk so, such as "fsync_ms=200" or "write=ENOSPC"; '' makes it good.
+sub set_disk
+{
+	my ($node, $words) = @_;
+	my $file = disk_file($node);
+
+	append_to_file("$file.new", "$words\n");
+	rename("$file.new", $file) or die "could not rename $file.new: $!";
+	return;
+}
+
+# What was done to the server so far: a line for each call.
+sub disk_log
+{
+	my ($node) = @_;
+	my $file = disk_file($node) . '.log';
+
+	return -e $file ? split(/\n/, slurp_file($file)) : ();
+}
+
+my $shim;
+
+sub start_with_slow_disk
+{
+	my ($node, $words, %options) = @_;
+
+	if (!$shim)
+	{
+		$shim = PostgreSQL::Test::Utils::tempdir() . '/slowdisk.so';
+		system_or_bail('cc', '-shared', '-fPIC', '-O2', '-o', $shim,
+			dirname(__FILE__) . '/../shim/slowdisk.c', '-ldl');
+	}
+	set_disk($node, $words // '');
+	local $ENV{LD_PRELOAD} = $shim;
+	local $ENV{SNOWFLAKE_DISK} = disk_file($node);
 	return $node->start(%options);
 }
 

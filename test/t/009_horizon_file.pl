@@ -1,0 +1,248 @@
+# The horizon file damaged, the disk full, the layout changed, the worker gone:
+# the server stays up, says what is wrong, and mints on when the cause is gone.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
+use File::Copy;
+use PostgreSQL::Test::Utils;
+use SnowflakeTest;
+use Time::HiRes qw(sleep time);
+use Test::More;
+
+my $node = new_server('horizon', conf => <<'CONF');
+snowflake.reserve = 200ms
+snowflake.clock_tolerance = 5s
+restart_after_crash = on
+fsync = on
+CONF
+my $file = $node->data_dir . '/snowflake.horizon';
+my $mint = 'SELECT snowflake_nextval(1)';
+
+sub minted
+{
+	return $node->safe_psql('postgres', $mint);
+}
+
+# --- what there is to see
+is($node->safe_psql('postgres', 'SELECT horizon IS NULL AND last_renewal IS NULL AND last_error IS NULL FROM snowflake_horizon()'),
+	't', 'a new server has no horizon');
+ok(!-e $file, 'and no file');
+my $last = minted();
+ok(-e $file, 'the first id makes the file');
+is( $node->safe_psql('postgres',
+		"SELECT horizon > snowflake_timestamp($last), seconds_ahead <= 0.21, last_renewal <= clock_timestamp(), last_error IS NULL FROM snowflake_horizon()"),
+	't|t|t|t', 'snowflake_horizon() shows it');
+
+# --- a damaged file: the server starts, and everything but minting works
+my $good = slurp_file($file);
+my $flipped = $good;
+substr($flipped, 20, 1) ^= "\1";
+my %damage = (
+	'empty'        => [ sub { write_bytes('') }, qr/it is not a horizon record/ ],
+	'truncated'    => [ sub { write_bytes(substr($good, 0, 100)) }, qr/it has 100 of \d+ bytes/ ],
+	'longer'       => [ sub { write_bytes($good . "\0") }, qr/it has \d+ of \d+ bytes/ ],
+	'bit-flipped'  => [ sub { write_bytes($flipped) }, qr/its checksum is wrong/ ],
+	'of something else' => [ sub { write_bytes('x' x length $good) }, qr/it is not a horizon record/ ],
+	'of a future version' => [ sub { my $new = $good; substr($new, 4, 4) = pack('L', 2); write_bytes($new) },
+		qr/it is of version 2, and this library reads version 1/ ],
+	'unreadable'   => [ sub { write_bytes($good); chmod(0, $file) }, qr/could not open file "snowflake\.horizon": Permission denied/ ],
+	'a directory'  => [ sub { unlink $file; mkdir $file }, qr/could not read file "snowflake\.horizon": Is a directory/ ]);
+
+sub write_bytes
+{
+	my ($bytes) = @_;
+	open(my $fh, '>:raw', $file) or die "could not write $file: $!";
+	print $fh $bytes;
+	close($fh);
+	return;
+}
+
+sub remove_file
+{
+	chmod(0600, $file);
+	-d $file ? rmdir $file : unlink $file;
+	return;
+}
+
+for my $name (sort keys %damage)
+{
+	my ($do, $pattern) = @{ $damage{$name} };
+
+	$last = minted();
+	$node->stop;
+	$good = slurp_file($file);
+	$flipped = $good;
+	substr($flipped, 20, 1) ^= "\1";
+	$do->();
+	my $offset = -s $node->logfile;
+	$node->start;
+	like(slurp_file($node->logfile, $offset), qr/LOG:  cannot mint snowflake ids: could not .*"snowflake\.horizon"/,
+		"$name: the log says so at start");
+	for (1, 2)
+	{
+		fails_with($node, $mint, '58030',
+			qr/cannot mint ids: could not .*snowflake\.horizon.*HINT:  Restore the file, or make sure that the clock is past the newest id and remove it/s,
+			"$name: 58030 names the file and the way out");
+	}
+	fails_with($node, $mint, '58030', $pattern, "$name: and what is wrong with it");
+	like($node->safe_psql('postgres', 'SELECT last_error FROM snowflake_horizon()'), $pattern,
+		"$name: snowflake_horizon() too");
+	is($node->safe_psql('postgres', "CREATE TABLE t (id snowflake); INSERT INTO t VALUES ($last); SELECT snowflake_shard(id) FROM t; DROP TABLE t"),
+		1, "$name: everything else works");
+	$node->restart;
+	fails_with($node, $mint, '58030', $pattern, "$name: nor does a restart start afresh");
+
+	# the documented steps, in turn: the file restored, or removed
+	remove_file();
+	write_bytes($good) if $name lt 'm';
+	cmp_ok(minted(), '>', $last, "$name: file " . ($name lt 'm' ? 'restored' : 'removed') . ', and the next call mints');
+	is($node->safe_psql('postgres', 'SELECT last_error IS NULL FROM snowflake_horizon()'),
+		't', "$name: the error is gone");
+}
+
+# --- damaged while the server runs: minting stops at the horizon, and resumes
+minted();
+unlink $file;
+mkdir $file;
+sleep(0.5);
+fails_with($node, $mint, '58030',
+	qr/could not fsync and rename file "snowflake\.horizon\.tmp": Is a directory.*HINT:  Minting goes on by itself/s,
+	'replaced by a directory while minting: 58030');
+is($node->safe_psql('postgres', 'SELECT 1'), 1, 'the server stays up');
+rmdir $file;
+like(minted(), qr/^\d+$/, 'the directory gone, minting goes on by itself');
+
+# --- a disk that refuses to write, under load
+$node->stop;
+start_with_slow_disk($node);
+for my $trouble (
+	[ 'create=ENOSPC', qr/could not create file "snowflake\.horizon\.tmp": No space left on device/ ],
+	[ 'write=ENOSPC', qr/could not write file "snowflake\.horizon\.tmp": No space left on device/ ],
+	[ 'write=short',  qr/could not write file "snowflake\.horizon\.tmp": No space left on device/ ],
+	[ 'close=EIO',    qr/could not close file "snowflake\.horizon\.tmp": Input\/output error/ ],
+	[ 'fsync=EIO',    qr/could not fsync and rename file "snowflake\.horizon\.tmp": Input\/output error/ ],
+	[ 'rename=EACCES', qr/could not fsync and rename file "snowflake\.horizon\.tmp": Permission denied/ ])
+{
+	my ($injected, $reason) = @$trouble;
+	my $before = minted();
+	my @minters = start_minters($node, 4, 'snowflake_nextval(1)', batch => 5);
+
+	sleep(0.3);
+	set_disk($node, $injected);
+	finish_session($_) for @minters;
+	like($minters[0]{err}, qr/ERROR:  cannot mint ids: $reason/,
+		"$injected: minting stops with the reason");
+	fails_with($node, $mint, '58030', qr/cannot mint ids: $reason.*HINT:  Minting goes on by itself/s,
+		"$injected: and goes on failing");
+	is($node->safe_psql('postgres', 'CREATE TABLE t AS SELECT 1 AS one; SELECT one FROM t'), 1,
+		"$injected: everything else works");
+	$node->safe_psql('postgres', 'DROP TABLE t');
+	set_disk($node, '');
+	cmp_ok(minted(), '>', $before, "$injected: minting goes on when the disk does");
+	ids_are_distinct($injected, map { $_->{file} } @minters);
+}
+$node->restart;
+
+# --- the worker gone: the postmaster starts it again
+sub worker_pid
+{
+	my ($postmaster) = split(/\n/, slurp_file($node->data_dir . '/postmaster.pid'));
+
+	for my $stat (glob('/proc/[0-9]*/stat'))
+	{
+		my $line = eval { slurp_file($stat) } or next;
+		my ($pid, $parent) = $line =~ /^(\d+) \(.*\) \w (\d+)/ or next;
+		next unless $parent == $postmaster;
+		my $command = eval { slurp_file("/proc/$pid/cmdline") } // '';
+		return $pid if $command =~ /snowflake horizon/;
+	}
+	return undef;
+}
+
+sub worker_that_is_not
+{
+	my ($old) = @_;
+
+	for (1 .. 300)
+	{
+		my $pid = worker_pid();
+		return $pid if $pid && $pid != $old;
+		sleep(0.1);
+	}
+	return undef;
+}
+
+SKIP:
+{
+	skip 'no /proc here', 4 unless -r '/proc/self/stat';
+	for my $signal ('TERM', 'KILL')
+	{
+		$last = minted();
+		my $pid = worker_pid();
+		kill($signal, $pid);
+		ok(worker_that_is_not($pid), "SIG$signal: the worker is started again");
+		$node->poll_query_until('postgres', 'SELECT true') or die;
+		cmp_ok(minted(), '>', $last, "SIG$signal: and minting survives it");
+	}
+}
+
+# --- snowflake.reserve by reload
+$node->append_conf('postgresql.conf', 'snowflake.reserve = 20s');
+$node->reload;
+ok( wait_until($node, 'SELECT seconds_ahead > 15 FROM (SELECT snowflake_nextval(1)) AS minted, snowflake_horizon()'),
+	'snowflake.reserve takes effect by reload');
+$node->append_conf('postgresql.conf', 'snowflake.reserve = 200ms');
+$node->reload;
+$last = minted();
+$node->restart;
+cmp_ok(minted(), '>', $last, 'after a clean stop there is no wait for a long reserve');
+
+# --- the layout changed
+$last = minted();
+my $twitter = "SELECT snowflake_shard($last, 'twitter')";
+$node->append_conf('postgresql.conf', "snowflake.layout = 'instagram'");
+$node->restart;
+my $refused = qr/this server has minted ids with another layout.*DETAIL:  "snowflake\.layout" is "epoch=2011-08-24T21:07:01\.721Z unit=1ms fields=timestamp:41,shard:13,sequence:10", and the ids were minted with "epoch=2010-11-04T01:42:54\.657Z unit=1ms fields=timestamp:41,datacenter:5,worker:5,sequence:12".*HINT:  Set "snowflake\.layout" back and restart the server.*snowflake_accept_layout\(\)/s;
+fails_with($node, $mint, '55000', $refused, 'another layout: no minting');
+fails_with($node, "SELECT $_", '55000', $refused, "another layout: no $_")
+  for "snowflake_decode($last)", "snowflake_timestamp($last)", 'snowflake_floor(now())', "snowflake_fields($last)";
+is($node->safe_psql('postgres', $twitter), 1, 'another layout: ids can be read by naming theirs');
+
+$node->append_conf('postgresql.conf', "snowflake.layout = 'twitter'");
+$node->restart;
+is($node->safe_psql('postgres', "SELECT snowflake_nextval(1) > $last"), 't', 'the way back works');
+
+$node->append_conf('postgresql.conf', "snowflake.layout = 'instagram'");
+$node->restart;
+$node->safe_psql('postgres', 'CREATE ROLE app');
+fails_with($node, 'SET ROLE app; SELECT snowflake_accept_layout()', '42501',
+	qr/permission denied for function snowflake_accept_layout/, 'not everybody can accept a new layout');
+$node->safe_psql('postgres', 'SELECT snowflake_accept_layout()');
+is($node->safe_psql('postgres', 'SELECT snowflake_shard(snowflake_nextval(8000))'), 8000, 'but the administrator can');
+my ($status, $out, $err) = $node->psql('postgres', 'SELECT snowflake_accept_layout()');
+like($err, qr/NOTICE:  the layout has not changed/, 'once');
+$node->stop('immediate');
+$node->start;
+is($node->safe_psql('postgres', 'SELECT snowflake_shard(snowflake_nextval(8000))'), 8000, 'and for good');
+$node->append_conf('postgresql.conf', "snowflake.layout = 'twitter'");
+$node->restart;
+fails_with($node, $mint, '55000', qr/another layout/, 'there is only one layout at a time');
+$node->append_conf('postgresql.conf', "snowflake.layout = 'instagram'");
+$node->restart;
+
+# --- a server without room for the worker
+$node->append_conf('postgresql.conf', 'max_worker_processes = 0');
+$node->restart;
+fails_with($node, $mint, '55000', qr/snowflake's background worker is not running.*HINT:  Raise "max_worker_processes"/s,
+	'no worker: an error says what to raise');
+$node->stop;
+
+# --- single-user mode
+my ($stdout, $stderr) = run_command([ 'sh', '-c',
+	"echo 'SELECT snowflake_nextval(1)' | postgres --single -D '" . $node->data_dir . "' postgres" ]);
+like($stderr, qr/ERROR:  cannot mint ids in single-user mode/, 'single-user mode does not mint');
+
+done_testing();
