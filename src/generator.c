@@ -280,6 +280,7 @@ wait_for_horizon(int64 tick)
 	ConditionVariablePrepareToSleep(horizon_attempted());
 	while (tick >= (int64) pg_atomic_read_u64(&horizon_bounds->horizon))
 	{
+		(void) cluster_layout(); /* which may turn out to be another one */
 		horizon_report_failure(attempts);
 		if (waited_us > WORKER_PATIENCE_US && !horizon_has_worker())
 			ereport(

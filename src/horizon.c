@@ -636,10 +636,28 @@ open_horizon(char *reason, size_t size)
 	return true;
 }
 
+/* A record is on disk and logged: let snowflake_horizon() show it. */
+static void
+note_renewal(const HorizonRecord *record)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	SpinLockAcquire(&state->lock);
+	state->horizon = record->horizon;
+	memcpy(state->recorded_layout, record->layout,
+		   sizeof(state->recorded_layout));
+	state->renewed_at = now;
+	SpinLockRelease(&state->lock);
+}
+
 /*
  * Move the horizon to "reserve" after a tick: on disk first, then for all.
- * Half of that later the next renewal is due, so that it is done before those
- * who mint come to the horizon.  The clock is theirs; the worker needs none.
+ * Half a reserve before the horizon the next renewal is due, so that it is
+ * done before those who mint come there.  The clock is theirs; the worker
+ * needs none.
+ *
+ * A reserve that was made shorter can ask for an earlier horizon than the one
+ * that is published.  Its record must stay, so there is nothing to do yet.
  */
 static bool
 renew_horizon(int64 wanted_tick, char *reason, size_t size)
@@ -647,28 +665,28 @@ renew_horizon(int64 wanted_tick, char *reason, size_t size)
 	const Layout *layout = settings_layout();
 	int64		  reserve_us = settings_reserve_ms() * INT64CONST(1000);
 	int64		  latest = (int64) pg_atomic_read_u64(&horizon_bounds->latest);
-	int64		  from_tick = Max(wanted_tick, latest);
-	TimestampTz	  from = layout_time_of_tick(layout, from_tick);
-	int64		  tick = first_tick_from(layout, from + reserve_us);
+	int64 present = (int64) pg_atomic_read_u64(&horizon_bounds->horizon);
+	int64 from_tick = Max(wanted_tick, latest);
+	int64 tick =
+		first_tick_from(layout,
+						layout_time_of_tick(layout, from_tick) + reserve_us);
+	TimestampTz	  horizon = layout_time_of_tick(layout, Max(tick, present));
 	HorizonRecord record;
 
 	/* those who mint ask for each renewal more than once */
 	if (from_tick < (int64) pg_atomic_read_u64(&horizon_bounds->renew))
 		return true;
 
-	make_record(&record, layout_time_of_tick(layout, tick));
-	if (!write_file(&record, reason, size))
-		return false;
-	log_record(&record);
-
-	SpinLockAcquire(&state->lock);
-	state->horizon = record.horizon;
-	memcpy(state->recorded_layout, record.layout,
-		   sizeof(state->recorded_layout));
-	state->renewed_at = GetCurrentTimestamp();
-	SpinLockRelease(&state->lock);
+	if (tick > present)
+	{
+		make_record(&record, horizon);
+		if (!write_file(&record, reason, size))
+			return false;
+		log_record(&record);
+		note_renewal(&record);
+	}
 	raise_bound(&horizon_bounds->renew,
-				first_tick_from(layout, from + reserve_us / 2));
+				first_tick_from(layout, horizon - reserve_us / 2));
 	raise_bound(&horizon_bounds->horizon, tick);
 	return true;
 }

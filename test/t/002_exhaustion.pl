@@ -81,7 +81,9 @@ SQL
 
 # a long tick, so that there is time to look: the wait has a name, holds no
 # lock that keeps other shards, and ends when it is told to
-restart_with_layout($node, 'epoch=2020-01-01 unit=3600s fields=timestamp:30,shard:10,sequence:1');
+$node->stop;
+$node = new_server('long_tick',
+	conf => "snowflake.layout = 'epoch=2020-01-01 unit=3600s fields=timestamp:30,shard:10,sequence:1'");
 my $waiting = start_session($node, 'SELECT snowflake_nextval(1) FROM generate_series(1, 5)');
 my ($type, $event) = $node->safe_psql('postgres', 'SHOW server_version_num') >= 170000
   ? ('Extension', 'SnowflakeExhausted') : ('Extension', 'Extension');

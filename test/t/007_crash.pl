@@ -122,4 +122,40 @@ for my $stop ('immediate', 'fast')
 }
 ids_are_distinct('all of it', @files);
 
+# --- a reserve made shorter must not lower the record of a horizon that is
+# --- published already: minting goes on up to that one
+sub reload_with
+{
+	my ($line, $shown) = @_;
+
+	$node->append_conf('postgresql.conf', $line);
+	$node->reload;
+	my ($name, $value) = $line =~ /^(\S+) = (.*)/;
+	wait_until($node, "SELECT current_setting('$name') = '$value'") or die "no $line";
+	# the worker has its own time to notice
+	sleep(0.5);
+	return;
+}
+
+reload_with('snowflake.clock_tolerance = 200ms');
+reload_with('snowflake.reserve = 20s');
+set_clock($node, 5);
+$node->safe_psql('postgres', 'SELECT snowflake_nextval()');
+my $horizon = $node->safe_psql('postgres', 'SELECT horizon FROM snowflake_horizon()');
+reload_with('snowflake.reserve = 200ms');
+set_clock($node, 17);
+$node->safe_psql('postgres', 'SELECT snowflake_nextval()') for 1 .. 3;
+sleep(0.5);
+is( $node->safe_psql('postgres', "SELECT horizon >= '$horizon' FROM snowflake_horizon()"),
+	't', 'a shorter reserve: the record stays');
+set_clock($node, 21);
+my $latest = $node->safe_psql('postgres', 'SELECT snowflake_nextval()');
+$node->stop('immediate');
+start_again(17);
+fails_with($node, 'SELECT snowflake_nextval()', '58000', qr/clock is \d+ ms behind/,
+	'a shorter reserve: after a crash the server knows how far it had minted');
+set_clock($node, 30);
+cmp_ok($node->safe_psql('postgres', 'SELECT snowflake_nextval()'), '>', $latest,
+	'a shorter reserve: and goes on above');
+
 done_testing();

@@ -1,0 +1,180 @@
+# The steady state.  A server that does not mint writes nothing; one that does
+# moves its horizon a few times a second, whatever the rate; and nobody who
+# mints waits for the disk, even where it is slow.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
+use List::Util qw(max);
+use PostgreSQL::Test::Utils;
+use SnowflakeTest;
+use Time::HiRes qw(sleep time);
+use Test::More;
+
+my $SECONDS = 5;     # each measurement of the horizon's moves lasts
+my $STEADY = 10;     # each measurement of waiting lasts
+my $SESSIONS = 8;
+my $FSYNC_MS = 200;
+
+# The server's own writers are kept quiet: what remains is ours.
+my $node = new_server('steady', disk => 1, conf => <<'CONF');
+fsync = on
+wal_level = replica
+autovacuum = off
+checkpoint_timeout = 1h
+snowflake.reserve = 1s
+CONF
+my $file = $node->data_dir . '/snowflake.horizon';
+
+sub file_state
+{
+	my ($device, $inode, undef, undef, undef, undef, undef, $size, undef, $changed) =
+	  Time::HiRes::stat($file);
+	return "$inode $size $changed";
+}
+
+sub wal_position
+{
+	return $node->safe_psql('postgres', 'SELECT pg_current_wal_insert_lsn()');
+}
+
+# How often the file changes while a session runs.
+sub moves_during
+{
+	my ($sql) = @_;
+	my $session = start_session($node, $sql);
+	my ($moves, $state, $end) = (0, file_state(), time() + $SECONDS);
+
+	while (time() < $end)
+	{
+		my $now = file_state();
+
+		$moves++ if $now ne $state;
+		$state = $now;
+		sleep(0.005);
+	}
+	finish_session($session) or die "session failed: $session->{err}";
+	return $moves;
+}
+
+# --- how often the horizon moves
+
+my $seconds = $SECONDS + 0.5;
+my $loop = <<"SQL";
+DO \$\$ DECLARE until timestamptz := clock_timestamp() + '$seconds s'; BEGIN
+	WHILE clock_timestamp() < until LOOP
+		PERFORM %s;
+	END LOOP;
+END \$\$;
+SQL
+for my $rate (
+	[ 'as fast as it goes', 'snowflake_nextval(1) FROM generate_series(1, 1000)' ],
+	[ 'ten ids a second', 'snowflake_nextval(1), pg_sleep(0.1)' ])
+{
+	my $moves = moves_during(sprintf($loop, $rate->[1]));
+
+	cmp_ok($moves, '>=', $SECONDS, "$rate->[0]: the horizon moves");
+	cmp_ok($moves, '<=', 3 * $SECONDS, "$rate->[0]: at most three times a second");
+	note("$rate->[0]: $moves moves in $SECONDS s");
+}
+
+# --- idle: a session that has minted is still there
+#
+# The background writer logs the running transactions once after each burst of
+# activity, at a time of its choice; nothing else may be in the WAL.
+
+my $idler = start_session($node, 'SELECT snowflake_nextval(1); SELECT pg_sleep(13);');
+sleep(2);
+my ($state_before, $wal_before) = (file_state(), wal_position());
+sleep(10);
+my $wal_after = wal_position();
+is(file_state(), $state_before, 'idle: the file is not touched in 10 s');
+my $logged = '';
+if ($wal_after ne $wal_before)
+{
+	my ($out) = run_command(
+		[ 'pg_waldump', '-p', $node->data_dir . '/pg_wal', '-s', $wal_before, '-e', $wal_after ]);
+	$logged = join("\n", grep { !/ RUNNING_XACTS / } split(/\n/, $out));
+}
+is($logged, '', 'idle: nothing is logged in 10 s');
+finish_session($idler) or die "session failed: $idler->{err}";
+
+# --- WAL for a million ids
+
+sub wal_of
+{
+	my ($sql) = @_;
+	my $before = wal_position();
+
+	$node->safe_psql('postgres', $sql);
+	return $node->safe_psql('postgres', "SELECT pg_current_wal_insert_lsn() - '$before'");
+}
+
+$node->safe_psql('postgres', 'CREATE SEQUENCE core CACHE 1');
+my $ours = wal_of('SELECT count(snowflake_nextval(1)) FROM generate_series(1, 1000000)');
+my $cores = wal_of(q{SELECT count(nextval('core')) FROM generate_series(1, 1000000)});
+note("WAL bytes for a million ids: $ours, of a core sequence $cores");
+cmp_ok(50 * $ours, '<', $cores, 'a million ids write less than a fiftieth of the WAL of a sequence');
+
+# --- nobody waits for the disk
+#
+# Eight sessions mint at a rate that leaves the processors idle, so that a
+# long call is a wait and not somebody else's turn.  A disk whose fsyncs take
+# long must not make calls longer, and the waits for the horizon, which the
+# server counts for each session, must not be any.
+
+my $steady = <<"SQL";
+DO \$\$
+DECLARE
+	until timestamptz := clock_timestamp() + '$STEADY s';
+	began timestamptz;
+	longest interval := '0';
+	calls int := 0;
+BEGIN
+	PERFORM snowflake_nextval();
+	WHILE clock_timestamp() < until LOOP
+		began := clock_timestamp();
+		PERFORM snowflake_nextval();
+		longest := greatest(longest, clock_timestamp() - began);
+		calls := calls + 1;
+		PERFORM pg_sleep(0.001);
+	END LOOP;
+	RAISE NOTICE 'longest % ms in % calls',
+		round(extract(epoch FROM longest) * 1000, 3), calls;
+END \$\$;
+SQL
+
+# The longest call of all sessions in ms, and the number of calls.
+sub longest_call
+{
+	my ($longest, $calls) = (0, 0);
+
+	$node->safe_psql('postgres', 'SELECT snowflake_nextval()');
+	for my $session (in_parallel($node, $SESSIONS, $steady))
+	{
+		my ($ms, $count) = $session->{err} =~ /longest ([\d.]+) ms in (\d+) calls/
+		  or die "no figures: $session->{err}";
+		$longest = max($longest, $ms);
+		$calls += $count;
+	}
+	return ($longest, $calls);
+}
+
+$node->append_conf('postgresql.conf', q{snowflake.shards = '1-8'});
+$node->reload;
+my ($usual, $usual_calls) = longest_call();
+note("longest of $usual_calls calls on this machine's disk: $usual ms");
+cmp_ok($usual, '<', $FSYNC_MS / 2, "longest call on this machine's disk: $usual ms");
+
+set_disk($node, "fsync_ms=$FSYNC_MS");
+my $delayed_before = () = disk_log($node);
+my ($slow, $slow_calls) = longest_call();
+my $delayed = (() = disk_log($node)) - $delayed_before;
+note("longest of $slow_calls calls where each fsync takes $FSYNC_MS ms more: $slow ms, with $delayed such fsyncs");
+cmp_ok($delayed, '>', $STEADY, "$delayed fsyncs were slow");
+cmp_ok($slow, '<', $FSYNC_MS / 2, "longest call with slow fsyncs: $slow ms");
+
+$node->stop;
+done_testing();
