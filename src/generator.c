@@ -56,9 +56,6 @@ PG_FUNCTION_INFO_V1(snowflake_lastval);
 /* How often a call that waits for a clock that is behind looks at it. */
 #define CLOCK_POLL_US (100 * US_PER_MS)
 
-/* How long a worker that died is waited for; it is back after a second. */
-#define WORKER_PATIENCE_US (5000 * US_PER_MS)
-
 typedef struct ShardState
 {
 	slock_t lock;
@@ -212,9 +209,9 @@ note_wait(int64 us)
 
 /* Wait, and count it. */
 static int64
-wait_us(int64 us, uint32 wait_event, ConditionVariable *condition)
+wait_us(int64 us, uint32 wait_event)
 {
-	int64 waited_us = wait_outside_locks(us, wait_event, condition);
+	int64 waited_us = wait_outside_locks(us, wait_event, NULL);
 
 	note_wait(waited_us);
 	return waited_us;
@@ -231,7 +228,7 @@ wait_for_tick_after(const Layout *layout, int64 tick)
 		event = named_wait_event("SnowflakeExhausted");
 	/* a clock set back meanwhile is the caller's to notice, a tick later */
 	if (us > 0)
-		(void) wait_us(Min(us, layout->tick_us), event, NULL);
+		(void) wait_us(Min(us, layout->tick_us), event);
 }
 
 /* Wait for a clock that is behind, or fail when that has been long enough. */
@@ -264,35 +261,22 @@ wait_for_clock(const Layout *layout, TimestampTz now, int64 latest_tick,
 	if (event == 0)
 		event = named_wait_event("SnowflakeClockBehind");
 	*waited_us +=
-		wait_us(Min(Min(behind_us, patience_us), CLOCK_POLL_US), event, NULL);
+		wait_us(Min(Min(behind_us, patience_us), CLOCK_POLL_US), event);
 }
 
 /* Wait for the horizon to be moved past a tick, or fail with the reason. */
 static void
 wait_for_horizon(int64 tick)
 {
-	static uint32 event = 0;
-	uint64		  attempts = horizon_attempts();
-	int64		  waited_us = 0;
+	HorizonWait wait = {0};
 
-	if (event == 0)
-		event = named_wait_event("SnowflakeHorizon");
-	ConditionVariablePrepareToSleep(horizon_attempted());
 	while (tick >= (int64) pg_atomic_read_u64(&horizon_bounds->horizon))
 	{
 		(void) cluster_layout(); /* which may turn out to be another one */
-		horizon_report_failure(attempts);
-		if (waited_us > WORKER_PATIENCE_US && !horizon_has_worker())
-			ereport(
-				ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("snowflake's background worker is not running"),
-				 errhint(
-					 "Raise \"max_worker_processes\" and restart the server.")));
-		horizon_ask_for_renewal(tick);
-		waited_us += wait_us(HORIZON_WAIT_US, event, horizon_attempted());
+		horizon_wait(&wait, tick);
 	}
 	ConditionVariableCancelSleep();
+	note_wait(wait.waited_us);
 }
 
 /* Nobody mints in a tick before this one any more. */

@@ -14,7 +14,7 @@
  * after the tick in which somebody mints who asks for it:
  *
  *	1. The record (the horizon and the layout) is written to a temporary file,
- *	   fsynced, and renamed durably to snowflake.horizon.
+ *	   fsynced, and renamed to snowflake.horizon, and the directory fsynced.
  *	2. The same record is logged as a page image (see below), flushed, and,
  *	   as synchronous_commit says of every commit, awaited on the standbys.
  *	3. Only then Bounds.horizon is raised to it.
@@ -110,6 +110,12 @@ PG_FUNCTION_INFO_V1(snowflake_accept_layout);
  */
 #define HORIZON_RELATION 11111
 
+/* How long a caller waits for the worker before it asks again. */
+#define HORIZON_WAIT_US INT64CONST(1000000)
+
+/* How long a worker that died is waited for; it is back after a second. */
+#define WORKER_PATIENCE_US INT64CONST(5000000)
+
 /* A worker that failed leaves the disk alone for so long. */
 #define RETRY_DELAY_MS 100
 
@@ -141,6 +147,7 @@ typedef struct HorizonState
 	TimestampTz	 renewed_at;						/* 0: not since start */
 	int64  wanted_tick;	  /* in which somebody is about to mint; -1: nobody */
 	bool   accept_layout; /* somebody accepted the change of layout */
+	bool   layout_is_new; /* accepted, and not on disk yet */
 	uint64 attempts;	  /* to move the horizon, ended */
 	bool   failed;		  /* the last one did */
 	char   reason[256];
@@ -288,10 +295,16 @@ write_file(const HorizonRecord *record, char *reason, size_t size)
 	if (CloseTransientFile(fd) != 0)
 		return file_failed(reason, size, "close", HORIZON_TEMP_FILE);
 
-	/* fsyncs the temporary file, renames it, and fsyncs file and directory */
-	if (durable_rename(HORIZON_TEMP_FILE, HORIZON_FILE, DEBUG1) != 0)
-		return file_failed(reason, size, "fsync and rename",
-						   HORIZON_TEMP_FILE);
+	/*
+	 * As durable_rename() does, but for its fsyncs of the file under its final
+	 * name: each is a wait for the disk, and the file's own is done by then.
+	 */
+	if (fsync_fname_ext(HORIZON_TEMP_FILE, false, false, DEBUG1) != 0)
+		return file_failed(reason, size, "fsync", HORIZON_TEMP_FILE);
+	if (rename(HORIZON_TEMP_FILE, HORIZON_FILE) != 0)
+		return file_failed(reason, size, "rename", HORIZON_TEMP_FILE);
+	if (fsync_fname_ext(".", true, false, DEBUG1) != 0)
+		return file_failed(reason, size, "fsync directory of", HORIZON_FILE);
 	return true;
 }
 
@@ -411,7 +424,9 @@ close_cleanly(int code, Datum arg)
 	char		  reason[256];
 	int64		  latest = (int64) pg_atomic_read_u64(&horizon_bounds->latest);
 
-	if (code != 0 || pg_atomic_read_u64(&horizon_bounds->horizon) == 0)
+	/* without a tick between the bounds nothing was minted */
+	if (code != 0 ||
+		(int64) pg_atomic_read_u64(&horizon_bounds->horizon) <= latest)
 		return;
 	make_record(&record, layout_time_of_tick(layout, latest + 1));
 	if (!write_file(&record, reason, sizeof(reason)))
@@ -511,37 +526,30 @@ horizon_ask_for_renewal(int64 tick)
 		SetLatch(worker);
 }
 
-uint64
-horizon_attempts(void)
+/*
+ * Raise an error if there is no worker, and the caller has waited for long
+ * enough for one that died to be back.
+ */
+static void
+report_missing_worker(int64 waited_us)
 {
-	uint64 attempts;
+	bool has_worker;
 
 	SpinLockAcquire(&state->lock);
-	attempts = state->attempts;
+	has_worker = state->worker != NULL;
 	SpinLockRelease(&state->lock);
-	return attempts;
-}
-
-bool
-horizon_has_worker(void)
-{
-	bool has;
-
-	SpinLockAcquire(&state->lock);
-	has = state->worker != NULL;
-	SpinLockRelease(&state->lock);
-	return has;
-}
-
-ConditionVariable *
-horizon_attempted(void)
-{
-	return &state->attempted;
+	if (!has_worker && waited_us > WORKER_PATIENCE_US)
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("snowflake's background worker is not running"),
+			 errhint(
+				 "Raise \"max_worker_processes\" and restart the server.")));
 }
 
 /* Raise the last attempt's error, if it failed and ended after the given. */
-void
-horizon_report_failure(uint64 since_attempt)
+static void
+report_failure(uint64 since_attempt)
 {
 	bool failed;
 	bool broken;
@@ -564,6 +572,34 @@ horizon_report_failure(uint64 since_attempt)
 						  "with the next call.") :
 				  errhint("Minting goes on by itself when the file can be "
 						  "written.")));
+}
+
+/*
+ * Wait for the worker's next attempt to end, having asked for it; in a loop
+ * until what the caller waits for has come.  Raises what went wrong.
+ */
+void
+horizon_wait(HorizonWait *wait, int64 tick)
+{
+	static uint32 event = 0;
+
+	if (event == 0)
+		event = named_wait_event("SnowflakeHorizon");
+	if (!wait->begun)
+	{
+		wait->begun = true;
+		SpinLockAcquire(&state->lock);
+		wait->attempts = state->attempts;
+		SpinLockRelease(&state->lock);
+		/* the caller looks again at what it waits for before it sleeps */
+		ConditionVariablePrepareToSleep(&state->attempted);
+		return;
+	}
+	report_failure(wait->attempts);
+	report_missing_worker(wait->waited_us);
+	horizon_ask_for_renewal(tick);
+	wait->waited_us +=
+		wait_outside_locks(HORIZON_WAIT_US, event, &state->attempted);
 }
 
 /*-------------------------------------------------------------------------
@@ -630,6 +666,7 @@ open_horizon(char *reason, size_t size)
 	raise_bound(&horizon_bounds->latest,
 				first_tick_from(settings_layout(), state->horizon));
 	SpinLockAcquire(&state->lock);
+	state->layout_is_new = state->stage == STAGE_OTHER_LAYOUT;
 	state->stage = STAGE_OPEN;
 	state->accept_layout = false;
 	SpinLockRelease(&state->lock);
@@ -647,6 +684,7 @@ note_renewal(const HorizonRecord *record)
 	memcpy(state->recorded_layout, record->layout,
 		   sizeof(state->recorded_layout));
 	state->renewed_at = now;
+	state->layout_is_new = false;
 	SpinLockRelease(&state->lock);
 }
 
@@ -673,6 +711,17 @@ renew_horizon(int64 wanted_tick, char *reason, size_t size)
 	TimestampTz	  horizon = layout_time_of_tick(layout, Max(tick, present));
 	HorizonRecord record;
 
+	/*
+	 * Who asks first after a crash may stand before the floor.  It is on disk
+	 * already, so there is nothing to move until the clock has come there;
+	 * else each crash would move it on by a reserve.
+	 */
+	if (present == 0 && wanted_tick < latest && !state->layout_is_new)
+	{
+		raise_bound(&horizon_bounds->horizon, latest);
+		return true;
+	}
+
 	/* those who mint ask for each renewal more than once */
 	if (from_tick < (int64) pg_atomic_read_u64(&horizon_bounds->renew))
 		return true;
@@ -692,7 +741,7 @@ renew_horizon(int64 wanted_tick, char *reason, size_t size)
 }
 
 /*
- * Open and renew.  What the server raises as an error on the way, a page that
+ * Open and, if a tick is wanted, renew.  What the server raises as an error on the way, a page that
  * cannot be read for one, is a reason like any other.
  */
 static bool
@@ -704,7 +753,7 @@ try_to_renew(int64 wanted_tick, char *reason, size_t size)
 	PG_TRY();
 	{
 		good = open_horizon(reason, size) &&
-			   renew_horizon(wanted_tick, reason, size);
+			   (wanted_tick < 0 || renew_horizon(wanted_tick, reason, size));
 	}
 	PG_CATCH();
 	{
@@ -777,6 +826,9 @@ snowflake_horizon_main(Datum arg)
 	SpinLockAcquire(&state->lock);
 	state->worker = MyLatch;
 	SpinLockRelease(&state->lock);
+
+	/* what is wrong with the records shows before anybody mints */
+	(void) attempt(-1);
 
 	for (;;)
 	{
@@ -855,8 +907,7 @@ snowflake_horizon(PG_FUNCTION_ARGS)
 Datum
 snowflake_accept_layout(PG_FUNCTION_ARGS)
 {
-	static uint32 event = 0;
-	uint64		  attempts = horizon_attempts();
+	HorizonWait wait = {0};
 
 	(void) settings_layout();
 	if (RecoveryInProgress())
@@ -867,19 +918,12 @@ snowflake_accept_layout(PG_FUNCTION_ARGS)
 		ereport(NOTICE, (errmsg("the layout has not changed")));
 		PG_RETURN_VOID();
 	}
-	if (event == 0)
-		event = named_wait_event("SnowflakeHorizon");
 	SpinLockAcquire(&state->lock);
 	state->accept_layout = true;
 	SpinLockRelease(&state->lock);
 
-	ConditionVariablePrepareToSleep(&state->attempted);
-	while (state->stage == STAGE_OTHER_LAYOUT)
-	{
-		horizon_ask_for_renewal(0);
-		(void) wait_outside_locks(HORIZON_WAIT_US, event, &state->attempted);
-	}
+	while (state->stage == STAGE_OTHER_LAYOUT || state->layout_is_new)
+		horizon_wait(&wait, 0);
 	ConditionVariableCancelSleep();
-	horizon_report_failure(attempts);
 	PG_RETURN_VOID();
 }

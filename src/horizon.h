@@ -24,8 +24,13 @@ typedef struct Bounds
 	pg_atomic_uint64 renew;	  /* who mints from here on asks for a renewal */
 } Bounds;
 
-/* How long a caller waits for the worker before it asks again. */
-#define HORIZON_WAIT_US INT64CONST(1000000)
+/* What a caller remembers while it waits for the worker; zero at first. */
+typedef struct HorizonWait
+{
+	bool   begun;
+	uint64 attempts; /* of the worker, when the wait began */
+	int64  waited_us;
+} HorizonWait;
 
 extern Bounds *horizon_bounds;
 
@@ -35,11 +40,8 @@ extern void horizon_shmem_startup(void);
 
 extern const Layout *cluster_layout(void);
 
-extern void				  horizon_ask_for_renewal(int64 tick);
-extern uint64			  horizon_attempts(void);
-extern void				  horizon_report_failure(uint64 since_attempt);
-extern bool				  horizon_has_worker(void);
-extern ConditionVariable *horizon_attempted(void);
+extern void horizon_ask_for_renewal(int64 tick);
+extern void horizon_wait(HorizonWait *wait, int64 tick);
 
 extern PGDLLEXPORT void snowflake_horizon_main(Datum arg);
 
