@@ -14,8 +14,10 @@ OBJS = \
 	src/module.o \
 	src/layout.o \
 	src/decode.o \
+	src/codec.o \
 	src/generator.o \
 	src/horizon.o \
+	src/planner.o \
 	src/report.o \
 	src/settings.o \
 	src/wait.o

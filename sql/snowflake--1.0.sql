@@ -109,6 +109,111 @@ CREATE FUNCTION snowflake_layouts(
 CREATE VIEW snowflake_layouts AS SELECT * FROM snowflake_layouts();
 GRANT SELECT ON snowflake_layouts TO PUBLIC;
 
+-- Comparing ids with times: exactly snowflake_timestamp(id) OPERATOR time.  The
+-- operators are on a type of their own, an id seen as its time, to which
+-- snowflake casts implicitly: on snowflake itself they would match a quoted
+-- literal or an untyped parameter more exactly than bigint's operators do.
+
+CREATE TYPE snowflake_instant;
+
+CREATE FUNCTION snowflake_instant_in(cstring) RETURNS snowflake_instant
+    LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE AS 'int8in';
+CREATE FUNCTION snowflake_instant_out(snowflake_instant) RETURNS cstring
+    LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE AS 'int8out';
+
+CREATE TYPE snowflake_instant (
+    INPUT = snowflake_instant_in,
+    OUTPUT = snowflake_instant_out,
+    LIKE = pg_catalog.int8,
+    CATEGORY = 'U'
+);
+
+CREATE CAST (snowflake AS snowflake_instant) WITHOUT FUNCTION AS IMPLICIT;
+
+CREATE FUNCTION snowflake_last_before(ts timestamptz) RETURNS bigint
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_last_before';
+CREATE FUNCTION snowflake_last_until(ts timestamptz) RETURNS bigint
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_last_until';
+CREATE FUNCTION snowflake_time_support(internal) RETURNS internal
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_time_support';
+
+CREATE FUNCTION snowflake_lt_time(snowflake_instant, timestamptz) RETURNS boolean
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT snowflake_time_support AS 'MODULE_PATHNAME', 'snowflake_lt_time';
+CREATE FUNCTION time_lt_snowflake(timestamptz, snowflake_instant) RETURNS boolean
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT snowflake_time_support AS 'MODULE_PATHNAME', 'time_lt_snowflake';
+CREATE FUNCTION snowflake_le_time(snowflake_instant, timestamptz) RETURNS boolean
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT snowflake_time_support AS 'MODULE_PATHNAME', 'snowflake_le_time';
+CREATE FUNCTION time_le_snowflake(timestamptz, snowflake_instant) RETURNS boolean
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT snowflake_time_support AS 'MODULE_PATHNAME', 'time_le_snowflake';
+CREATE FUNCTION snowflake_eq_time(snowflake_instant, timestamptz) RETURNS boolean
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT snowflake_time_support AS 'MODULE_PATHNAME', 'snowflake_eq_time';
+CREATE FUNCTION time_eq_snowflake(timestamptz, snowflake_instant) RETURNS boolean
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT snowflake_time_support AS 'MODULE_PATHNAME', 'time_eq_snowflake';
+CREATE FUNCTION snowflake_ne_time(snowflake_instant, timestamptz) RETURNS boolean
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_ne_time';
+CREATE FUNCTION time_ne_snowflake(timestamptz, snowflake_instant) RETURNS boolean
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'time_ne_snowflake';
+CREATE FUNCTION snowflake_ge_time(snowflake_instant, timestamptz) RETURNS boolean
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT snowflake_time_support AS 'MODULE_PATHNAME', 'snowflake_ge_time';
+CREATE FUNCTION time_ge_snowflake(timestamptz, snowflake_instant) RETURNS boolean
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT snowflake_time_support AS 'MODULE_PATHNAME', 'time_ge_snowflake';
+CREATE FUNCTION snowflake_gt_time(snowflake_instant, timestamptz) RETURNS boolean
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT snowflake_time_support AS 'MODULE_PATHNAME', 'snowflake_gt_time';
+CREATE FUNCTION time_gt_snowflake(timestamptz, snowflake_instant) RETURNS boolean
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT snowflake_time_support AS 'MODULE_PATHNAME', 'time_gt_snowflake';
+
+CREATE OPERATOR < (LEFTARG = snowflake_instant, RIGHTARG = timestamptz, FUNCTION = snowflake_lt_time,
+    COMMUTATOR = >, NEGATOR = >=);
+CREATE OPERATOR < (LEFTARG = timestamptz, RIGHTARG = snowflake_instant, FUNCTION = time_lt_snowflake,
+    COMMUTATOR = >, NEGATOR = >=);
+CREATE OPERATOR <= (LEFTARG = snowflake_instant, RIGHTARG = timestamptz, FUNCTION = snowflake_le_time,
+    COMMUTATOR = >=, NEGATOR = >);
+CREATE OPERATOR <= (LEFTARG = timestamptz, RIGHTARG = snowflake_instant, FUNCTION = time_le_snowflake,
+    COMMUTATOR = >=, NEGATOR = >);
+CREATE OPERATOR = (LEFTARG = snowflake_instant, RIGHTARG = timestamptz, FUNCTION = snowflake_eq_time,
+    COMMUTATOR = =, NEGATOR = <>);
+CREATE OPERATOR = (LEFTARG = timestamptz, RIGHTARG = snowflake_instant, FUNCTION = time_eq_snowflake,
+    COMMUTATOR = =, NEGATOR = <>);
+CREATE OPERATOR <> (LEFTARG = snowflake_instant, RIGHTARG = timestamptz, FUNCTION = snowflake_ne_time,
+    COMMUTATOR = <>, NEGATOR = =);
+CREATE OPERATOR <> (LEFTARG = timestamptz, RIGHTARG = snowflake_instant, FUNCTION = time_ne_snowflake,
+    COMMUTATOR = <>, NEGATOR = =);
+CREATE OPERATOR >= (LEFTARG = snowflake_instant, RIGHTARG = timestamptz, FUNCTION = snowflake_ge_time,
+    COMMUTATOR = <=, NEGATOR = <);
+CREATE OPERATOR >= (LEFTARG = timestamptz, RIGHTARG = snowflake_instant, FUNCTION = time_ge_snowflake,
+    COMMUTATOR = <=, NEGATOR = <);
+CREATE OPERATOR > (LEFTARG = snowflake_instant, RIGHTARG = timestamptz, FUNCTION = snowflake_gt_time,
+    COMMUTATOR = <, NEGATOR = <=);
+CREATE OPERATOR > (LEFTARG = timestamptz, RIGHTARG = snowflake_instant, FUNCTION = time_gt_snowflake,
+    COMMUTATOR = <, NEGATOR = <=);
+
+-- Hash partitions by shard: shard s belongs to remainder s % modulus.  For
+-- bigint, so that plain bigint columns have it too.
+
+CREATE FUNCTION snowflake_shard_hash(id bigint, seed bigint) RETURNS bigint
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_shard_hash';
+
+CREATE OPERATOR CLASS snowflake_shard_ops FOR TYPE bigint USING hash AS
+    OPERATOR 1 pg_catalog.=,
+    FUNCTION 1 pg_catalog.hashint8(bigint),
+    FUNCTION 2 snowflake_shard_hash(bigint, bigint);
+
+-- Small literals are integers, and compare with ids by operators of their own.
+CREATE FUNCTION snowflake_shard_hash(id integer, seed bigint) RETURNS bigint
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_shard_hash_int4';
+CREATE FUNCTION snowflake_shard_hash(id smallint, seed bigint) RETURNS bigint
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_shard_hash_int2';
+
+ALTER OPERATOR FAMILY snowflake_shard_ops USING hash ADD
+    OPERATOR 1 pg_catalog.= (bigint, integer),
+    OPERATOR 1 pg_catalog.= (bigint, smallint),
+    OPERATOR 1 pg_catalog.= (integer, bigint),
+    OPERATOR 1 pg_catalog.= (smallint, bigint),
+    FUNCTION 1 (integer, integer) pg_catalog.hashint4(integer),
+    FUNCTION 2 (integer, integer) snowflake_shard_hash(integer, bigint),
+    FUNCTION 1 (smallint, smallint) pg_catalog.hashint2(smallint),
+    FUNCTION 2 (smallint, smallint) snowflake_shard_hash(smallint, bigint);
+
 -- Minting.
 
 CREATE FUNCTION snowflake_nextval(shard integer) RETURNS snowflake
@@ -127,6 +232,490 @@ CREATE FUNCTION snowflake_horizon(
 CREATE FUNCTION snowflake_accept_layout() RETURNS void
     LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'snowflake_accept_layout';
 REVOKE EXECUTE ON FUNCTION snowflake_accept_layout() FROM PUBLIC;
+
+-- Short texts for URLs.  All of a form have one length, and from id 0 up they
+-- sort as the ids do under COLLATE "C".
+
+CREATE FUNCTION snowflake_to_base32(id bigint) RETURNS text
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE LEAKPROOF AS 'MODULE_PATHNAME', 'snowflake_to_base32';
+CREATE FUNCTION snowflake_from_base32(id text) RETURNS snowflake
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_from_base32';
+
+CREATE FUNCTION snowflake_to_base58(id bigint) RETURNS text
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE LEAKPROOF AS 'MODULE_PATHNAME', 'snowflake_to_base58';
+CREATE FUNCTION snowflake_from_base58(id text) RETURNS snowflake
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_from_base58';
+
+CREATE FUNCTION snowflake_to_base62(id bigint) RETURNS text
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE LEAKPROOF AS 'MODULE_PATHNAME', 'snowflake_to_base62';
+CREATE FUNCTION snowflake_from_base62(id text) RETURNS snowflake
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_from_base62';
+
+-- Partitions by time: a range of ids for each step of time.
+--
+-- A partition is made apart and then attached.  That gives what CREATE TABLE
+-- ... PARTITION OF gives, but under a lock on the parent with which it is read
+-- and written as before.  The same lock makes two sessions that do this at
+-- once wait for each other.  Existing partitions are known by their bounds,
+-- whatever their names are.
+
+CREATE FUNCTION snowflake_make_partitions(parent regclass, starts timestamptz,
+        ends timestamptz, step interval)
+    RETURNS SETOF regclass
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    own        regnamespace;   -- the extension's schema
+    relation   record;
+    key        record;
+    key_type   oid;
+    existing   regclass[];
+    spans      int8range[];    -- of each that exists; empty for the default
+    -- one step; times are UTC, so that no session's time zone has a say
+    origin     timestamp := starts AT TIME ZONE 'UTC';
+    n          integer := 0;
+    from_time  timestamp;
+    to_time    timestamp;
+    from_id    bigint;
+    to_id      bigint;
+    span       int8range;
+    other      record;
+    from_other timestamp;
+    to_other   timestamp;
+    -- the name of its partition
+    stamp      text;
+    stamps     text;
+    prefix     text;
+    partition  text;
+    message    text;
+BEGIN
+    IF parent IS NULL OR starts IS NULL OR ends IS NULL OR step IS NULL THEN
+        RAISE null_value_not_allowed USING
+            MESSAGE = 'parent, starts, ends and step must not be null';
+    END IF;
+    IF NOT isfinite(starts) OR NOT isfinite(ends) OR NOT isfinite(step) THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = 'starts, ends and step must be finite';
+    END IF;
+    IF ends <= starts THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = 'ends must be later than starts',
+            DETAIL = format('The time range would start at %s and end at %s.', starts, ends);
+    END IF;
+    IF origin + step <= origin THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('step must be positive, not "%s"', step);
+    END IF;
+
+    SELECT c.relname, c.relkind, s.nspname, t.spcname, a.amname,
+           pg_has_role(c.relowner, 'USAGE') AS is_owned
+      INTO relation
+      FROM pg_class AS c
+      JOIN pg_namespace AS s ON s.oid = c.relnamespace
+      LEFT JOIN pg_tablespace AS t ON t.oid = c.reltablespace
+      LEFT JOIN pg_am AS a ON a.oid = c.relam
+     WHERE c.oid = parent;
+    IF NOT FOUND THEN
+        RAISE undefined_table USING
+            MESSAGE = format('relation with OID %s does not exist', parent::oid);
+    END IF;
+    IF relation.relkind <> 'p' THEN
+        RAISE wrong_object_type USING
+            MESSAGE = format('"%s" is not a partitioned table', relation.relname),
+            HINT = 'A table is partitioned from its creation on, with PARTITION BY RANGE.';
+    END IF;
+    IF NOT relation.is_owned THEN
+        RAISE insufficient_privilege USING
+            MESSAGE = format('must be owner of table %s', relation.relname);
+    END IF;
+
+    SELECT p.partstrat, p.partnatts, p.partattrs[0] AS attnum, a.attname, a.atttypid
+      INTO key
+      FROM pg_partitioned_table AS p
+      LEFT JOIN pg_attribute AS a ON a.attrelid = p.partrelid AND a.attnum = p.partattrs[0]
+     WHERE p.partrelid = parent;
+    IF key.partstrat <> 'r' OR key.partnatts <> 1 OR key.attnum = 0 THEN
+        RAISE wrong_object_type USING
+            MESSAGE = format('table "%s" is not partitioned by the range of one column', relation.relname),
+            DETAIL = format('Its partition key is %s.', pg_get_partkeydef(parent));
+    END IF;
+    key_type := key.atttypid;
+    WHILE (SELECT typtype = 'd' FROM pg_type WHERE oid = key_type) LOOP
+        key_type := (SELECT typbasetype FROM pg_type WHERE oid = key_type);
+    END LOOP;
+    SELECT extnamespace INTO STRICT own FROM pg_extension WHERE extname = 'snowflake';
+    IF key_type NOT IN ('bigint'::regtype, format('%s.snowflake', own)::regtype) THEN
+        RAISE datatype_mismatch USING
+            MESSAGE = format('table "%s" is partitioned by a column that holds no snowflakes', relation.relname),
+            DETAIL = format('Column "%s" is of type %s, not snowflake or bigint.',
+                            key.attname, key.atttypid::regtype);
+    END IF;
+
+    -- From here on this session alone adds partitions.
+    EXECUTE format('LOCK TABLE ONLY %s IN SHARE UPDATE EXCLUSIVE MODE', parent);
+
+    -- A snapshot from before the lock does not show the partitions that
+    -- another session has just made.
+    IF current_setting('transaction_isolation') NOT LIKE 'read %' AND EXISTS (
+            SELECT relid FROM pg_partition_tree(parent) WHERE parentrelid = parent
+            EXCEPT
+            SELECT inhrelid FROM pg_inherits WHERE inhparent = parent) THEN
+        RAISE serialization_failure USING
+            MESSAGE = 'could not serialize access due to partitions that were added concurrently',
+            HINT = 'The transaction might succeed if retried.';
+    END IF;
+
+    SELECT array_agg(bound.partition), array_agg(
+               CASE WHEN bound.ends IS NULL THEN 'empty'
+                    ELSE int8range(substring(bound.ends[1] FROM '-?\d+')::bigint,
+                                   substring(bound.ends[2] FROM '-?\d+')::bigint) END)
+      INTO existing, spans
+      FROM (SELECT c.oid::regclass AS partition,
+                   regexp_match(pg_get_expr(c.relpartbound, c.oid),
+                                '^FOR VALUES FROM \((.*)\) TO \((.*)\)$') AS ends
+              FROM pg_inherits AS i
+              JOIN pg_class AS c ON c.oid = i.inhrelid
+             WHERE i.inhparent = parent AND NOT i.inhdetachpending) AS bound;
+
+    -- As many digits as it takes to tell any two steps apart.
+    stamps := CASE
+        WHEN origin = date_trunc('day', origin)
+             AND origin + step = date_trunc('day', origin + step) THEN 'YYYYMMDD'
+        WHEN origin = date_trunc('minute', origin)
+             AND origin + step = date_trunc('minute', origin + step) THEN 'YYYYMMDD_HH24MI'
+        WHEN origin = date_trunc('second', origin)
+             AND origin + step = date_trunc('second', origin + step) THEN 'YYYYMMDD_HH24MISS'
+        ELSE 'YYYYMMDD_HH24MISSUS'
+    END;
+
+    -- Counted from the origin: months after the 31st come back to the 31st.
+    LOOP
+        from_time := origin + n * step;
+        EXIT WHEN from_time >= ends AT TIME ZONE 'UTC';
+        n := n + 1;
+        to_time := origin + n * step;
+        EXECUTE format('SELECT %1$s.snowflake_floor($1), %1$s.snowflake_floor($2)', own)
+            INTO from_id, to_id
+            USING from_time AT TIME ZONE 'UTC', to_time AT TIME ZONE 'UTC';
+        IF to_id <= from_id THEN
+            RAISE invalid_parameter_value USING
+                MESSAGE = format('step must lead at least a tick forward in time, not "%s"', step),
+                DETAIL = format('Step %s would lead from %sZ to %sZ.',
+                                n, to_json(from_time) #>> '{}', to_json(to_time) #>> '{}');
+        END IF;
+        span := int8range(from_id, to_id);
+        CONTINUE WHEN span = ANY (spans);
+
+        -- A name that is too long is cut, and told from others that are cut
+        -- alike by a digest of the whole.
+        stamp := '_' || to_char(from_time, stamps);
+        prefix := relation.relname;
+        IF octet_length(prefix || stamp) > current_setting('max_identifier_length')::integer THEN
+            stamp := '_' || left(encode(sha256(convert_to(prefix, getdatabaseencoding())), 'hex'), 8) || stamp;
+            WHILE octet_length(prefix || stamp) > current_setting('max_identifier_length')::integer LOOP
+                prefix := left(prefix, -1);
+            END LOOP;
+        END IF;
+        partition := format('%I.%I', relation.nspname, prefix || stamp);
+
+        SELECT e.name, lower(e.held) AS from_id, upper(e.held) AS to_id
+          INTO other
+          FROM unnest(existing, spans) AS e(name, held)
+         WHERE e.held && span
+         ORDER BY e.held
+         LIMIT 1;
+        IF FOUND THEN
+            EXECUTE format('SELECT %1$s.snowflake_timestamp($1) AT TIME ZONE ''UTC'', '
+                           '%1$s.snowflake_timestamp($2) AT TIME ZONE ''UTC''', own)
+                INTO from_other, to_other
+                USING other.from_id, other.to_id;
+            RAISE invalid_object_definition USING
+                MESSAGE = format('new partition "%s" would overlap partition "%s"', prefix || stamp,
+                                 (SELECT relname FROM pg_class WHERE oid = other.name)),
+                DETAIL = format('The new one would run from %sZ to %sZ (id %s to %s), the existing one runs from %s to %s.',
+                                to_json(from_time) #>> '{}', to_json(to_time) #>> '{}', from_id, to_id,
+                                coalesce((to_json(from_other) #>> '{}') || 'Z (id ' || other.from_id || ')', 'MINVALUE'),
+                                coalesce((to_json(to_other) #>> '{}') || 'Z (id ' || other.to_id || ')', 'MAXVALUE')),
+                HINT = 'Choose starts, ends and step so that new partitions meet existing ones at their bounds.';
+        END IF;
+        IF to_regclass(partition) IS NOT NULL THEN
+            RAISE duplicate_table USING
+                MESSAGE = format('relation "%s" already exists', prefix || stamp),
+                DETAIL = format('It is not the partition of "%s" from %sZ to %sZ, which would get this name.',
+                                relation.relname, to_json(from_time) #>> '{}', to_json(to_time) #>> '{}'),
+                HINT = 'Rename it, or attach it if it holds the rows of that time.';
+        END IF;
+
+        EXECUTE format('CREATE TABLE %s (LIKE %s INCLUDING COMPRESSION INCLUDING CONSTRAINTS'
+                       ' INCLUDING DEFAULTS INCLUDING GENERATED INCLUDING STORAGE)',
+                       partition, parent)
+             || coalesce(' USING ' || quote_ident(relation.amname), '')
+             || coalesce(' TABLESPACE ' || quote_ident(relation.spcname), '');
+        BEGIN
+            EXECUTE format('ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%L) TO (%L)',
+                           parent, partition, from_id, to_id);
+        EXCEPTION WHEN check_violation THEN
+            GET STACKED DIAGNOSTICS message = MESSAGE_TEXT;
+            RAISE check_violation USING
+                MESSAGE = message,
+                DETAIL = format('Partition "%s" would run from %sZ to %sZ (id %s to %s).', prefix || stamp,
+                                to_json(from_time) #>> '{}', to_json(to_time) #>> '{}', from_id, to_id),
+                HINT = 'Detach the default partition, make the partitions, insert its rows into the parent, and attach it again.';
+        END;
+        RETURN NEXT partition::regclass;
+    END LOOP;
+END
+$$;
+
+-- Migration: the DDL that turns an existing key into one that mints itself.
+--
+-- The statements are an administrator's own, in an order in which they can be
+-- pasted; nothing reaches into a catalog.  Columns that refer to the key by
+-- foreign keys, directly or by way of others, change with it: those that are
+-- shorter must, and those that are bigint should, so that ids look alike
+-- wherever they stand.  From bigint that rewrites nothing.
+
+CREATE FUNCTION snowflake_adopt("table" regclass, "column" name, shard integer DEFAULT NULL,
+        dry_run boolean DEFAULT true)
+    RETURNS SETOF text
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
+    SET row_security = off
+AS $$
+DECLARE
+    target    ALIAS FOR $1;
+    key_name  ALIAS FOR $2;
+    own       regnamespace;    -- the extension's schema
+    type      oid;             -- snowflake
+    relation  record;
+    key       record;
+    mint      text;
+    probe     bigint;
+    least     bigint;
+    greatest  bigint;
+    tree      oid[];           -- the table, its partitions and children
+    todo      record;
+    sequence  record;
+    clauses   text;
+    default_clause text;
+    statement text;
+    statements text[] := '{}';
+BEGIN
+    IF target IS NULL OR key_name IS NULL OR dry_run IS NULL THEN
+        RAISE null_value_not_allowed USING
+            MESSAGE = 'table, column and dry_run must not be null';
+    END IF;
+    SELECT c.relname, c.relkind, c.relispartition, pg_has_role(c.relowner, 'USAGE') AS is_owned
+      INTO relation FROM pg_class AS c WHERE c.oid = target;
+    IF NOT FOUND THEN
+        RAISE undefined_table USING
+            MESSAGE = format('relation with OID %s does not exist', target::oid);
+    END IF;
+    IF relation.relkind NOT IN ('r', 'p') THEN
+        RAISE wrong_object_type USING
+            MESSAGE = format('"%s" is not a table', relation.relname);
+    END IF;
+    IF NOT relation.is_owned THEN
+        RAISE insufficient_privilege USING
+            MESSAGE = format('must be owner of table %s', relation.relname);
+    END IF;
+
+    -- No id comes in between the look at the greatest one and the change.
+    IF NOT dry_run THEN
+        EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', target);
+    END IF;
+
+    SELECT extnamespace INTO STRICT own FROM pg_extension WHERE extname = 'snowflake';
+    type := format('%s.snowflake', own)::regtype;
+    SELECT a.attnum, a.atttypid, a.attidentity, a.attgenerated, a.attinhcount,
+           pg_get_expr(d.adbin, d.adrelid) AS value
+      INTO key
+      FROM pg_attribute AS a
+      LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+     WHERE a.attrelid = target AND a.attname = key_name AND NOT a.attisdropped;
+    IF NOT FOUND THEN
+        RAISE undefined_column USING
+            MESSAGE = format('column "%s" of relation "%s" does not exist', key_name, relation.relname);
+    END IF;
+    IF key.attnum < 0 OR key.atttypid NOT IN ('smallint'::regtype, 'integer'::regtype, 'bigint'::regtype, type) THEN
+        RAISE datatype_mismatch USING
+            MESSAGE = format('column "%s" of table "%s" cannot become a snowflake', key_name, relation.relname),
+            DETAIL = format('It is of type %s, not smallint, integer or bigint.', format_type(key.atttypid, NULL));
+    END IF;
+    IF key.attgenerated <> '' THEN
+        RAISE wrong_object_type USING
+            MESSAGE = format('column "%s" of table "%s" is a generated column', key_name, relation.relname),
+            DETAIL = 'Its values are computed, so none can be minted for it.';
+    END IF;
+    IF key.attinhcount > 0 THEN
+        RAISE wrong_object_type USING
+            MESSAGE = format('column "%s" of table "%s" is inherited', key_name, relation.relname),
+            DETAIL = format('The table is %s of "%s".',
+                            CASE WHEN relation.relispartition THEN 'a partition' ELSE 'a child' END,
+                            (SELECT inhparent::regclass FROM pg_inherits WHERE inhrelid = target
+                              ORDER BY inhseqno LIMIT 1)),
+            HINT = 'Adopt the column of the topmost table: the others change with it.';
+    END IF;
+    FOR todo IN
+        SELECT f.conname, f.confrelid::regclass AS referenced FROM pg_constraint AS f
+         WHERE f.contype = 'f' AND f.conrelid = target AND key.attnum = ANY (f.conkey)
+         ORDER BY f.conname
+    LOOP
+        RAISE wrong_object_type USING
+            MESSAGE = format('column "%s" of table "%s" refers to another key', key_name, relation.relname),
+            DETAIL = format('By foreign key "%s" its values come from table "%s", so none can be minted for it.',
+                            todo.conname, todo.referenced),
+            HINT = 'Adopt the key that it refers to: this column changes with it.';
+    END LOOP;
+
+    -- Minting one id finds out whether the default will work, and where the
+    -- next ids will lie, whichever shard they come from.
+    mint := format('%s.snowflake_nextval(%s)', own, shard);
+    EXECUTE 'SELECT ' || mint INTO probe;
+    EXECUTE format('SELECT %1$s.snowflake_floor(%1$s.snowflake_timestamp($1))', own) INTO least USING probe;
+    EXECUTE format('SELECT max(%I) FROM %s', key_name, target) INTO greatest;
+    IF greatest >= least THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('column "%s" of table "%s" holds an id that is not below those to be minted',
+                             key_name, relation.relname),
+            DETAIL = format('Its greatest id is %s, and the least that could be minted now is %s.', greatest, least),
+            HINT = 'Choose a layout (snowflake.layout) in which the existing ids lie in the past.';
+    END IF;
+
+    tree := ARRAY(
+        WITH RECURSIVE members(oid) AS (
+            SELECT target::oid
+            UNION
+            SELECT i.inhrelid FROM members AS m JOIN pg_inherits AS i ON i.inhparent = m.oid)
+        SELECT oid FROM members);
+
+    IF key.attidentity <> '' THEN
+        statements := statements || format('ALTER TABLE %s ALTER COLUMN %I DROP IDENTITY;', target, key_name);
+    END IF;
+
+    -- The key and what refers to it, a table at a time, each table after those
+    -- that it refers to; what refers to its own table changes along with it.
+    FOR todo IN
+        WITH RECURSIVE referring(relid, attname, level, path) AS (
+            SELECT target::oid, key_name, 0, ARRAY[ROW(target::oid, key_name)::text]
+            UNION ALL
+            SELECT f.relid, a.attname, r.level + (f.relid <> r.relid)::integer,
+                   r.path || ROW(f.relid, a.attname)::text
+              FROM referring AS r
+             CROSS JOIN LATERAL (SELECT relid::oid FROM pg_partition_tree(r.relid)
+                                 UNION SELECT unnest(tree) WHERE r.relid = target
+                                 UNION SELECT r.relid) AS member(relid)
+              JOIN pg_attribute AS k ON k.attrelid = member.relid AND k.attname = r.attname
+              JOIN pg_constraint AS c ON c.contype = 'f' AND c.confrelid = member.relid AND c.conparentid = 0
+             CROSS JOIN LATERAL unnest(c.conkey, c.confkey) AS pair(attnum, referred)
+              JOIN pg_attribute AS a ON a.attrelid = c.conrelid AND a.attnum = pair.attnum
+             CROSS JOIN LATERAL (SELECT coalesce(pg_partition_root(c.conrelid), c.conrelid)::oid) AS f(relid)
+             WHERE pair.referred = k.attnum AND ROW(f.relid, a.attname)::text <> ALL (r.path)
+        ), columns AS (
+            SELECT relid, attname, max(level) AS level FROM referring GROUP BY relid, attname
+        )
+        SELECT x.relid::regclass AS name, x.attname, x.level, c.relname, a.atttypid,
+               a.atttypid = type OR b.typtype = 'd' AND b.typbasetype IN ('bigint'::regtype, type) AS is_done,
+               lead(ROW(x.level, x.relid)) OVER follow IS DISTINCT FROM ROW(x.level, x.relid) AS is_last,
+               -- what the server would not let the type be changed under
+               concat_ws(', ',
+                   CASE WHEN b.typtype = 'd' THEN 'type ' || format_type(a.atttypid, NULL) END,
+                   CASE WHEN a.attinhcount > 0 THEN 'its inheritance' END,
+                   CASE WHEN NOT pg_has_role(c.relowner, 'USAGE')
+                        THEN 'ownership of table ' || c.relname END,
+                   (SELECT string_agg(DISTINCT d.object, ', ' ORDER BY d.object)
+                      FROM pg_attribute AS m
+                      JOIN pg_depend AS p ON p.refclassid = 'pg_class'::regclass
+                           AND p.refobjid = m.attrelid AND p.refobjsubid = m.attnum
+                      LEFT JOIN pg_attrdef AS g ON p.classid = 'pg_attrdef'::regclass AND g.oid = p.objid
+                     CROSS JOIN LATERAL pg_describe_object(p.classid, p.objid, p.objsubid) AS d(object)
+                     WHERE m.attname = x.attname
+                       AND (m.attrelid = x.relid OR x.relid = target AND m.attrelid = ANY (tree)
+                            OR m.attrelid IN (SELECT relid FROM pg_partition_tree(x.relid)))
+                       AND (p.classid IN ('pg_rewrite'::regclass, 'pg_trigger'::regclass, 'pg_policy'::regclass,
+                                          'pg_proc'::regclass, 'pg_publication_rel'::regclass)
+                            OR g.adnum <> m.attnum)),
+                   (SELECT string_agg('partition key of ' || d.object, ', ' ORDER BY d.object)
+                      FROM pg_attribute AS m
+                      JOIN pg_depend AS p ON p.classid = 'pg_class'::regclass AND p.objid = m.attrelid
+                           AND p.objsubid = m.attnum AND p.refclassid = 'pg_class'::regclass
+                           AND p.refobjid = m.attrelid AND p.refobjsubid = 0 AND p.deptype = 'i'
+                     CROSS JOIN LATERAL pg_describe_object(p.refclassid, p.refobjid, 0) AS d(object)
+                     WHERE m.attname = x.attname
+                       AND (m.attrelid = x.relid OR m.attrelid IN (SELECT relid FROM pg_partition_tree(x.relid)))),
+                   (SELECT string_agg(format('foreign key %s to a column of type %s', o.conname,
+                                             format_type(k.atttypid, NULL)), ', ' ORDER BY o.conname)
+                      FROM pg_constraint AS o
+                     CROSS JOIN LATERAL unnest(o.conkey, o.confkey) AS pair(attnum, referred)
+                      JOIN pg_attribute AS k ON k.attrelid = o.confrelid AND k.attnum = pair.referred
+                     WHERE o.contype = 'f' AND o.conrelid = x.relid AND pair.attnum = a.attnum
+                       AND k.atttypid IN ('smallint'::regtype, 'integer'::regtype)
+                       AND NOT EXISTS (SELECT FROM columns AS y WHERE y.attname = k.attname
+                                         AND y.relid = coalesce(pg_partition_root(o.confrelid), o.confrelid)))
+               ) AS obstacle
+          FROM columns AS x
+          JOIN pg_class AS c ON c.oid = x.relid
+          JOIN pg_attribute AS a ON a.attrelid = x.relid AND a.attname = x.attname
+          JOIN pg_type AS b ON b.oid = a.atttypid
+        WINDOW follow AS (ORDER BY x.level, c.relname, x.relid, a.attnum)
+         ORDER BY x.level, c.relname, x.relid, a.attnum
+    LOOP
+        IF todo.is_done THEN
+            NULL;
+        ELSIF todo.obstacle = '' THEN
+            clauses := concat_ws(', ', clauses, format('ALTER COLUMN %I TYPE %s', todo.attname, type::regtype));
+        ELSIF todo.atttypid = 'bigint'::regtype AND todo.level + (todo.attname <> key_name)::integer > 0 THEN
+            RAISE NOTICE USING
+                MESSAGE = format('column "%s" of table "%s" stays bigint', todo.attname, todo.relname),
+                DETAIL = format('In the way of a change of its type: %s.', todo.obstacle);
+        ELSE
+            RAISE feature_not_supported USING
+                MESSAGE = format('cannot change the type of column "%s" of table "%s"', todo.attname, todo.relname),
+                DETAIL = format('In the way: %s.', todo.obstacle),
+                HINT = 'Drop what is in the way, and create it again afterwards.';
+        END IF;
+        IF todo.level = 0 AND todo.attname = key_name AND mint IS DISTINCT FROM key.value THEN
+            default_clause := format('ALTER COLUMN %I SET DEFAULT %s', key_name, mint);
+        END IF;
+        IF todo.is_last THEN
+            clauses := concat_ws(', ', clauses, default_clause);
+            IF clauses <> '' THEN
+                statements := statements || format('ALTER TABLE %s %s;', todo.name, clauses);
+            END IF;
+            clauses := NULL;
+            default_clause := NULL;
+        END IF;
+    END LOOP;
+
+    -- The sequence that the key had for itself.
+    FOR sequence IN
+        SELECT s.oid::regclass AS name, EXISTS (
+                   SELECT FROM pg_depend AS u
+                     LEFT JOIN pg_attrdef AS e ON u.classid = 'pg_attrdef'::regclass AND e.oid = u.objid
+                     LEFT JOIN pg_attribute AS o ON o.attrelid = e.adrelid AND o.attnum = e.adnum
+                    WHERE u.refclassid = 'pg_class'::regclass AND u.refobjid = s.oid
+                      AND (e.adrelid = ANY (tree) AND o.attname = key_name) IS NOT TRUE) AS is_shared
+          FROM pg_attribute AS m
+          JOIN pg_depend AS d ON d.refclassid = 'pg_class'::regclass
+               AND d.refobjid = m.attrelid AND d.refobjsubid = m.attnum
+          JOIN pg_class AS s ON d.classid = 'pg_class'::regclass AND s.oid = d.objid AND s.relkind = 'S'
+         WHERE m.attrelid = ANY (tree) AND m.attname = key_name AND d.deptype = 'a'
+         ORDER BY s.relname, s.oid
+    LOOP
+        statements := statements
+            || format(CASE WHEN sequence.is_shared THEN 'ALTER SEQUENCE %s OWNED BY NONE;' ELSE 'DROP SEQUENCE %s;' END,
+                      sequence.name);
+    END LOOP;
+
+    FOREACH statement IN ARRAY statements LOOP
+        IF NOT dry_run THEN
+            EXECUTE statement;
+        END IF;
+        RETURN NEXT statement;
+    END LOOP;
+END
+$$;
 
 -- What each of these is for, for \dT+, \df+, \dC+ and \dv+.
 
@@ -167,3 +756,47 @@ COMMENT ON FUNCTION snowflake_nextval() IS 'mint an id on this server''s own sha
 COMMENT ON FUNCTION snowflake_lastval() IS 'last id minted in this session';
 COMMENT ON FUNCTION snowflake_horizon() IS 'time up to which ids may be minted, as it stands on disk';
 COMMENT ON FUNCTION snowflake_accept_layout() IS 'go on minting after a change of snowflake.layout';
+COMMENT ON TYPE snowflake_instant IS 'an id seen as its time; not meant to be named';
+COMMENT ON FUNCTION snowflake_instant_in(cstring) IS 'I/O: bigint''s own';
+COMMENT ON FUNCTION snowflake_instant_out(snowflake_instant) IS 'I/O: bigint''s own';
+COMMENT ON CAST (snowflake AS snowflake_instant) IS 'lends snowflake the operators with timestamptz';
+COMMENT ON FUNCTION snowflake_last_before(timestamptz) IS 'last id of a time before the given one';
+COMMENT ON FUNCTION snowflake_last_until(timestamptz) IS 'last id of the given time or one before it';
+COMMENT ON FUNCTION snowflake_time_support(internal) IS 'planner support of the operators between ids and times';
+COMMENT ON FUNCTION snowflake_shard_hash(bigint, bigint) IS 'hash support of snowflake_shard_ops';
+COMMENT ON FUNCTION snowflake_shard_hash(integer, bigint) IS 'hash support of snowflake_shard_ops';
+COMMENT ON FUNCTION snowflake_shard_hash(smallint, bigint) IS 'hash support of snowflake_shard_ops';
+COMMENT ON OPERATOR CLASS snowflake_shard_ops USING hash IS 'hash partitions by shard: shard s in remainder s % modulus';
+COMMENT ON OPERATOR FAMILY snowflake_shard_ops USING hash IS 'hash partitions by shard';
+COMMENT ON FUNCTION snowflake_lt_time(snowflake_instant, timestamptz) IS 'implementation of < operator';
+COMMENT ON FUNCTION time_lt_snowflake(timestamptz, snowflake_instant) IS 'implementation of < operator';
+COMMENT ON OPERATOR < (snowflake_instant, timestamptz) IS 'id was minted before the time';
+COMMENT ON OPERATOR < (timestamptz, snowflake_instant) IS 'id was minted after the time';
+COMMENT ON FUNCTION snowflake_le_time(snowflake_instant, timestamptz) IS 'implementation of <= operator';
+COMMENT ON FUNCTION time_le_snowflake(timestamptz, snowflake_instant) IS 'implementation of <= operator';
+COMMENT ON OPERATOR <= (snowflake_instant, timestamptz) IS 'id was minted at or before the time';
+COMMENT ON OPERATOR <= (timestamptz, snowflake_instant) IS 'id was minted at or after the time';
+COMMENT ON FUNCTION snowflake_eq_time(snowflake_instant, timestamptz) IS 'implementation of = operator';
+COMMENT ON FUNCTION time_eq_snowflake(timestamptz, snowflake_instant) IS 'implementation of = operator';
+COMMENT ON OPERATOR = (snowflake_instant, timestamptz) IS 'id was minted at the time';
+COMMENT ON OPERATOR = (timestamptz, snowflake_instant) IS 'id was minted at the time';
+COMMENT ON FUNCTION snowflake_ne_time(snowflake_instant, timestamptz) IS 'implementation of <> operator';
+COMMENT ON FUNCTION time_ne_snowflake(timestamptz, snowflake_instant) IS 'implementation of <> operator';
+COMMENT ON OPERATOR <> (snowflake_instant, timestamptz) IS 'id was minted not at the time';
+COMMENT ON OPERATOR <> (timestamptz, snowflake_instant) IS 'id was minted not at the time';
+COMMENT ON FUNCTION snowflake_ge_time(snowflake_instant, timestamptz) IS 'implementation of >= operator';
+COMMENT ON FUNCTION time_ge_snowflake(timestamptz, snowflake_instant) IS 'implementation of >= operator';
+COMMENT ON OPERATOR >= (snowflake_instant, timestamptz) IS 'id was minted at or after the time';
+COMMENT ON OPERATOR >= (timestamptz, snowflake_instant) IS 'id was minted at or before the time';
+COMMENT ON FUNCTION snowflake_gt_time(snowflake_instant, timestamptz) IS 'implementation of > operator';
+COMMENT ON FUNCTION time_gt_snowflake(timestamptz, snowflake_instant) IS 'implementation of > operator';
+COMMENT ON OPERATOR > (snowflake_instant, timestamptz) IS 'id was minted after the time';
+COMMENT ON OPERATOR > (timestamptz, snowflake_instant) IS 'id was minted before the time';
+COMMENT ON FUNCTION snowflake_to_base32(bigint) IS 'id as 13 characters in Crockford''s base32';
+COMMENT ON FUNCTION snowflake_from_base32(text) IS 'id from 13 characters in Crockford''s base32';
+COMMENT ON FUNCTION snowflake_to_base58(bigint) IS 'id as 11 characters in Bitcoin''s base58';
+COMMENT ON FUNCTION snowflake_from_base58(text) IS 'id from 11 characters in Bitcoin''s base58';
+COMMENT ON FUNCTION snowflake_to_base62(bigint) IS 'id as 11 characters in base62, 0-9A-Za-z';
+COMMENT ON FUNCTION snowflake_from_base62(text) IS 'id from 11 characters in base62, 0-9A-Za-z';
+COMMENT ON FUNCTION snowflake_make_partitions(regclass, timestamptz, timestamptz, interval) IS 'make the missing partitions of a table for each step of time';
+COMMENT ON FUNCTION snowflake_adopt(regclass, name, integer, boolean) IS 'turn a serial, identity or integer key into one that mints itself';

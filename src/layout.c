@@ -695,3 +695,77 @@ layout_position_after(const Layout *layout, int64 id, int shard)
 		return same + 1;
 	return layout_position(layout, shard > id_shard ? tick : tick + 1, 0);
 }
+
+/*
+ * The ids whose time is at or after a given one, or, with "later", after it.
+ * Times are those that layout_time_of_tick() gives: ticks beyond what the
+ * server can hold are infinitely early or late.
+ */
+static LayoutIdRange
+ids_since(const Layout *layout, TimestampTz time, bool later)
+{
+	const LayoutIdRange none = {PG_INT64_MAX, PG_INT64_MIN};
+	LayoutIdRange		range = {PG_INT64_MIN, PG_INT64_MAX};
+	int64				tick;
+	int64				us;
+
+	if (TIMESTAMP_IS_NOBEGIN(time))
+		tick = later ? layout->first_tick : PG_INT64_MIN;
+	else if (TIMESTAMP_IS_NOEND(time) && later)
+		return none;
+	else if (TIMESTAMP_IS_NOEND(time) ||
+			 pg_sub_s64_overflow(time, layout->epoch, &us))
+		tick = layout->last_tick + 1;
+	else
+	{
+		int64 floor =
+			us / layout->tick_us - (us % layout->tick_us < 0 ? 1 : 0);
+
+		tick = later || us % layout->tick_us != 0 ? floor + 1 : floor;
+		tick = Min(tick, layout->last_tick + 1);
+	}
+	if (tick > layout_tick(layout, PG_INT64_MAX))
+		return none;
+	if (tick > layout_tick(layout, PG_INT64_MIN))
+		range.first = layout_pack(layout, tick, 0, 0);
+	return range;
+}
+
+/* All other ids than those of a range that ends with the last id of all. */
+static LayoutIdRange
+ids_before(LayoutIdRange since)
+{
+	LayoutIdRange before = {PG_INT64_MIN, since.first - 1};
+
+	if (since.first > since.last)
+		before.last = PG_INT64_MAX;
+	else if (since.first == PG_INT64_MIN)
+		before = (LayoutIdRange){PG_INT64_MAX, PG_INT64_MIN};
+	return before;
+}
+
+/* The ids whose time compares so with a given one. */
+LayoutIdRange
+layout_ids(const Layout *layout, LayoutComparison comparison, TimestampTz time)
+{
+	LayoutIdRange since = ids_since(layout, time, false);
+	LayoutIdRange after = ids_since(layout, time, true);
+	LayoutIdRange until = ids_before(after);
+
+	switch (comparison)
+	{
+		case LAYOUT_LT:
+			return ids_before(since);
+		case LAYOUT_LE:
+			return until;
+		case LAYOUT_EQ:
+			break;
+		case LAYOUT_GE:
+			return since;
+		case LAYOUT_GT:
+			return after;
+	}
+	since.first = Max(since.first, until.first);
+	since.last = Min(since.last, until.last);
+	return since;
+}

@@ -66,6 +66,23 @@ typedef struct LayoutPreset
 	const char *source; /* who published it */
 } LayoutPreset;
 
+/* How an id's time compares with a given time. */
+typedef enum LayoutComparison
+{
+	LAYOUT_LT,
+	LAYOUT_LE,
+	LAYOUT_EQ,
+	LAYOUT_GE,
+	LAYOUT_GT
+} LayoutComparison;
+
+/* All ids from first to last; none if first is greater than last. */
+typedef struct LayoutIdRange
+{
+	int64 first;
+	int64 last;
+} LayoutIdRange;
+
 typedef struct LayoutError
 {
 	char message[200]; /* lower case, no full stop */
@@ -87,6 +104,9 @@ extern int	 layout_quotable(const char *start, const char *end);
 extern bool	 layout_tick_of_time(const Layout *layout, TimestampTz time,
 								 int64 *tick);
 extern int64 layout_position_after(const Layout *layout, int64 id, int shard);
+
+extern LayoutIdRange layout_ids(const Layout	*layout,
+								LayoutComparison comparison, TimestampTz time);
 
 /* A value of as many one bits as asked for; bits is at most 63. */
 static inline int64

@@ -1,0 +1,301 @@
+/*-------------------------------------------------------------------------
+ *
+ * planner.c
+ *	  What makes ids plan well: comparison with times, hashing by shard.
+ *
+ * The operators between an id and a timestamptz are by definition comparisons
+ * of snowflake_timestamp(id).  All twelve follow from one rule: an operator
+ * and a time select a range of ids, see layout_ids().  The planner is told so
+ * by a support function, which puts bigint's own operators, on the bounds of
+ * that range, in the place of ours.  From there on all is bigint's: index
+ * conditions, pruning, estimates.
+ *
+ * The operators are declared on the type snowflake_instant, to which snowflake
+ * casts implicitly.  Were they declared on snowflake itself, they would match
+ * it more exactly than bigint's operators do, and "id < '5'", or a parameter
+ * without a type, would be taken for a time.
+ *
+ * A time that is known when the query is planned gives the range exactly.  One
+ * that is not, now() or a parameter, is compared by the last id before it or
+ * at it, so that there is one condition, which is estimated like any of
+ * bigint's.  The price is one value: nothing is below -9223372036854775808,
+ * so where no id is early enough, that one counts as if it were.  No layout
+ * mints it.
+ *
+ * Hashing by shard: hash partitioning takes the remainder of the sum of a
+ * constant and the hash value that the operator class's second support
+ * function gives.  Ours gives the shard less that constant.
+ *
+ * There is no state here, and nothing to lock.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/namespace.h"
+#include "catalog/pg_type_d.h"
+#include "fmgr.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/supportnodes.h"
+#include "optimizer/optimizer.h"
+#include "parser/parse_func.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/timestamp.h"
+
+#include "horizon.h"
+#include "layout.h"
+
+/* What hash_combine64(0, hash) of the server adds to a hash value. */
+#define HASH_COMBINE_CONSTANT UINT64CONST(0x49a0f4dd15e5a8e3)
+
+static bool is_in_range(LayoutComparison comparison, int64 id,
+						TimestampTz time);
+
+/*
+ * The operators' functions.  The mirrored one of "time < id" is "id > time",
+ * and so forth; "<>" is the negation of "=".
+ */
+#define TIME_OPERATOR(name, comparison, wanted, id_argument)                  \
+	PG_FUNCTION_INFO_V1(name);                                                \
+	Datum name(PG_FUNCTION_ARGS)                                              \
+	{                                                                         \
+		PG_RETURN_BOOL(is_in_range(comparison, PG_GETARG_INT64(id_argument),  \
+								   PG_GETARG_TIMESTAMPTZ(1 - id_argument)) == \
+					   wanted);                                               \
+	}                                                                         \
+	extern int no_such_variable
+
+TIME_OPERATOR(snowflake_lt_time, LAYOUT_LT, true, 0);
+TIME_OPERATOR(snowflake_le_time, LAYOUT_LE, true, 0);
+TIME_OPERATOR(snowflake_eq_time, LAYOUT_EQ, true, 0);
+TIME_OPERATOR(snowflake_ne_time, LAYOUT_EQ, false, 0);
+TIME_OPERATOR(snowflake_ge_time, LAYOUT_GE, true, 0);
+TIME_OPERATOR(snowflake_gt_time, LAYOUT_GT, true, 0);
+TIME_OPERATOR(time_lt_snowflake, LAYOUT_GT, true, 1);
+TIME_OPERATOR(time_le_snowflake, LAYOUT_GE, true, 1);
+TIME_OPERATOR(time_eq_snowflake, LAYOUT_EQ, true, 1);
+TIME_OPERATOR(time_ne_snowflake, LAYOUT_EQ, false, 1);
+TIME_OPERATOR(time_ge_snowflake, LAYOUT_LE, true, 1);
+TIME_OPERATOR(time_gt_snowflake, LAYOUT_LT, true, 1);
+
+/* Those that the planner replaces; "<>" selects no range. */
+static const struct
+{
+	PGFunction		 function;
+	LayoutComparison comparison;
+	int				 id_argument;
+} replaced[] = {
+	{snowflake_lt_time, LAYOUT_LT, 0}, {snowflake_le_time, LAYOUT_LE, 0},
+	{snowflake_eq_time, LAYOUT_EQ, 0}, {snowflake_ge_time, LAYOUT_GE, 0},
+	{snowflake_gt_time, LAYOUT_GT, 0}, {time_lt_snowflake, LAYOUT_GT, 1},
+	{time_le_snowflake, LAYOUT_GE, 1}, {time_eq_snowflake, LAYOUT_EQ, 1},
+	{time_ge_snowflake, LAYOUT_LE, 1}, {time_gt_snowflake, LAYOUT_LT, 1}};
+
+PG_FUNCTION_INFO_V1(snowflake_last_before);
+PG_FUNCTION_INFO_V1(snowflake_last_until);
+PG_FUNCTION_INFO_V1(snowflake_time_support);
+PG_FUNCTION_INFO_V1(snowflake_shard_hash);
+PG_FUNCTION_INFO_V1(snowflake_shard_hash_int4);
+PG_FUNCTION_INFO_V1(snowflake_shard_hash_int2);
+
+
+static bool
+is_in_range(LayoutComparison comparison, int64 id, TimestampTz time)
+{
+	LayoutIdRange range = layout_ids(cluster_layout(), comparison, time);
+
+	return range.first <= id && id <= range.last;
+}
+
+/*-------------------------------------------------------------------------
+ * Bounds for times that are known only at run time
+ *-------------------------------------------------------------------------
+ */
+
+/* The last id whose time is before a given one. */
+Datum
+snowflake_last_before(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT64(
+		layout_ids(cluster_layout(), LAYOUT_LT, PG_GETARG_TIMESTAMPTZ(0)).last);
+}
+
+/* The last id whose time is at a given one, or before it. */
+Datum
+snowflake_last_until(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT64(
+		layout_ids(cluster_layout(), LAYOUT_LE, PG_GETARG_TIMESTAMPTZ(0)).last);
+}
+
+/*-------------------------------------------------------------------------
+ * The support function
+ *-------------------------------------------------------------------------
+ */
+
+/* id OPERATOR bound, by bigint's own operator */
+static Expr *
+compare_id(Node *id, const char *op, Node *bound)
+{
+	List *name = list_make2(makeString("pg_catalog"), makeString(pstrdup(op)));
+	Oid	  oid = OpernameGetOprid(name, INT8OID, INT8OID);
+	Node *as_bigint = applyRelabelType(copyObject(id), INT8OID, -1, InvalidOid,
+									   COERCE_IMPLICIT_CAST, -1, false);
+	OpExpr *clause =
+		(OpExpr *) make_opclause(oid, BOOLOID, false, (Expr *) as_bigint,
+								 (Expr *) bound, InvalidOid, InvalidOid);
+
+	set_opfuncid(clause);
+	return (Expr *) clause;
+}
+
+static Node *
+bigint_constant(int64 value)
+{
+	return (Node *) makeConst(INT8OID, -1, InvalidOid, sizeof(int64),
+							  Int64GetDatum(value), false, FLOAT8PASSBYVAL);
+}
+
+/* The range of a time that is known when the query is planned. */
+static Node *
+compare_with_range(Node *id, LayoutIdRange range)
+{
+	List *clauses = NIL;
+
+	if (range.first > PG_INT64_MIN || range.last == PG_INT64_MAX)
+		clauses = lappend(clauses,
+						  compare_id(id, ">=", bigint_constant(range.first)));
+	if (range.last < PG_INT64_MAX)
+		clauses = lappend(clauses,
+						  compare_id(id, "<=", bigint_constant(range.last)));
+	return list_length(clauses) == 1 ? linitial(clauses) :
+									   (Node *) make_andclause(clauses);
+}
+
+/* id OPERATOR function(time), for a function of ours in the given schema */
+static Node *
+compare_with_bound(Node *id, const char *op, Oid schema, const char *function,
+				   Node *time)
+{
+	Oid	  type = TIMESTAMPTZOID;
+	List *name = list_make2(makeString(get_namespace_name(schema)),
+							makeString(pstrdup(function)));
+	Oid	  oid = LookupFuncName(name, 1, &type, false);
+
+	return (Node *) compare_id(
+		id, op,
+		(Node *) makeFuncExpr(oid, INT8OID, list_make1(copyObject(time)),
+							  InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL));
+}
+
+/* The bound of a time that is known only when the query runs. */
+static Node *
+compare_with_time(Node *id, LayoutComparison comparison, Node *time,
+				  Oid schema)
+{
+	const char *before = "snowflake_last_before";
+	const char *until = "snowflake_last_until";
+
+	switch (comparison)
+	{
+		case LAYOUT_LT:
+			return compare_with_bound(id, "<=", schema, before, time);
+		case LAYOUT_LE:
+			return compare_with_bound(id, "<=", schema, until, time);
+		case LAYOUT_EQ:
+			break;
+		case LAYOUT_GE:
+			return compare_with_bound(id, ">", schema, before, time);
+		case LAYOUT_GT:
+			return compare_with_bound(id, ">", schema, until, time);
+	}
+	return (Node *) make_andclause(
+		list_make2(compare_with_bound(id, ">", schema, before, time),
+				   compare_with_bound(id, "<=", schema, until, time)));
+}
+
+/* Is there an index condition to be had: an id, and a time from elsewhere? */
+static bool
+is_worth_replacing(PlannerInfo *root, Node *id, Node *time)
+{
+	return !contain_volatile_functions(id) &&
+		   !contain_volatile_functions(time) &&
+		   !bms_overlap(pull_varnos(root, id), pull_varnos(root, time));
+}
+
+/* What takes the place of a call of one of our operators; NULL for nothing. */
+static Node *
+simplify(PlannerInfo *root, FuncExpr *call)
+{
+	FmgrInfo flinfo;
+
+	fmgr_info(call->funcid, &flinfo);
+	for (int i = 0; i < lengthof(replaced); i++)
+	{
+		LayoutComparison comparison = replaced[i].comparison;
+		Node			*id = list_nth(call->args, replaced[i].id_argument);
+		Node *time = list_nth(call->args, 1 - replaced[i].id_argument);
+
+		if (flinfo.fn_addr != replaced[i].function)
+			continue;
+		if (!is_worth_replacing(root, id, time))
+			return NULL;
+		if (IsA(time, Const))
+			return compare_with_range(
+				id,
+				layout_ids(cluster_layout(), comparison,
+						   DatumGetTimestampTz(((Const *) time)->constvalue)));
+		return compare_with_time(id, comparison, time,
+								 get_func_namespace(call->funcid));
+	}
+	return NULL;
+}
+
+Datum
+snowflake_time_support(PG_FUNCTION_ARGS)
+{
+	Node *request = (Node *) PG_GETARG_POINTER(0);
+	Node *replacement = NULL;
+
+	if (IsA(request, SupportRequestSimplify))
+		replacement = simplify(((SupportRequestSimplify *) request)->root,
+							   ((SupportRequestSimplify *) request)->fcall);
+	PG_RETURN_POINTER(replacement);
+}
+
+/*-------------------------------------------------------------------------
+ * Hashing by shard
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Such that hash partitioning takes the remainder of the shard.  The seed,
+ * which all of these have for a second argument, serves hashes that must
+ * differ from others; this one must not.
+ */
+static Datum
+shard_hash(int64 id)
+{
+	PG_RETURN_UINT64((uint64) layout_shard(cluster_layout(), id) -
+					 HASH_COMBINE_CONSTANT);
+}
+
+Datum
+snowflake_shard_hash(PG_FUNCTION_ARGS)
+{
+	return shard_hash(PG_GETARG_INT64(0));
+}
+
+Datum
+snowflake_shard_hash_int4(PG_FUNCTION_ARGS)
+{
+	return shard_hash(PG_GETARG_INT32(0));
+}
+
+Datum
+snowflake_shard_hash_int2(PG_FUNCTION_ARGS)
+{
+	return shard_hash(PG_GETARG_INT16(0));
+}
