@@ -72,6 +72,7 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "port/pg_crc32c.h"
+#include "portability/instr_time.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "replication/syncrep.h"
@@ -118,6 +119,9 @@ PG_FUNCTION_INFO_V1(snowflake_accept_layout);
 
 /* A worker that failed leaves the disk alone for so long. */
 #define RETRY_DELAY_MS 100
+
+/* What a renewal may last, and those who mint not come to the horizon. */
+#define MAX_ALLOWANCE_US INT64CONST(10000000)
 
 /* What is on disk and in the WAL. */
 typedef struct HorizonRecord
@@ -689,10 +693,12 @@ note_renewal(const HorizonRecord *record)
 }
 
 /*
- * Move the horizon to "reserve" after a tick: on disk first, then for all.
- * Half a reserve before the horizon the next renewal is due, so that it is
- * done before those who mint come there.  The clock is theirs; the worker
- * needs none.
+ * Move the horizon to "reserve" after a tick, and by what a renewal lasts
+ * further: on disk first, then for all.  The next one is due when half of the
+ * reserve has passed, and so is done before those who mint come to the horizon.
+ * Without the allowance a renewal that lasts longer than the reserve would end
+ * with a horizon that is over.  The clock is theirs who mint; the worker needs
+ * none.
  *
  * A reserve that was made shorter can ask for an earlier horizon than the one
  * that is published.  Its record must stay, so there is nothing to do yet.
@@ -700,14 +706,15 @@ note_renewal(const HorizonRecord *record)
 static bool
 renew_horizon(int64 wanted_tick, char *reason, size_t size)
 {
+	static int64  allowance_us = 0;
 	const Layout *layout = settings_layout();
 	int64		  reserve_us = settings_reserve_ms() * INT64CONST(1000);
 	int64		  latest = (int64) pg_atomic_read_u64(&horizon_bounds->latest);
 	int64 present = (int64) pg_atomic_read_u64(&horizon_bounds->horizon);
 	int64 from_tick = Max(wanted_tick, latest);
 	int64 tick =
-		first_tick_from(layout,
-						layout_time_of_tick(layout, from_tick) + reserve_us);
+		first_tick_from(layout, layout_time_of_tick(layout, from_tick) +
+									reserve_us + allowance_us);
 	TimestampTz	  horizon = layout_time_of_tick(layout, Max(tick, present));
 	HorizonRecord record;
 
@@ -728,14 +735,23 @@ renew_horizon(int64 wanted_tick, char *reason, size_t size)
 
 	if (tick > present)
 	{
+		instr_time began;
+		instr_time lasted;
+
+		INSTR_TIME_SET_CURRENT(began);
 		make_record(&record, horizon);
 		if (!write_file(&record, reason, size))
 			return false;
 		log_record(&record);
 		note_renewal(&record);
+		INSTR_TIME_SET_CURRENT(lasted);
+		INSTR_TIME_SUBTRACT(lasted, began);
+		allowance_us =
+			Min(2 * INSTR_TIME_GET_MICROSEC(lasted), MAX_ALLOWANCE_US);
 	}
 	raise_bound(&horizon_bounds->renew,
-				first_tick_from(layout, horizon - reserve_us / 2));
+				first_tick_from(layout,
+								horizon - reserve_us / 2 - allowance_us));
 	raise_bound(&horizon_bounds->horizon, tick);
 	return true;
 }

@@ -78,6 +78,7 @@ sub set_clock
 	return;
 }
 
+# With "disk", its disk can be changed as well, as described next.
 sub start_with_clock
 {
 	my ($node, $offset, %options) = @_;
@@ -85,7 +86,8 @@ sub start_with_clock
 
 	die 'libfaketime is not installed' unless $library;
 	set_clock($node, $offset // 0);
-	local $ENV{LD_PRELOAD} = $library;
+	local $ENV{LD_PRELOAD} = $options{disk} ? shim() . ":$library" : $library;
+	local $ENV{SNOWFLAKE_DISK} = disk_file($node);
 	local $ENV{FAKETIME_TIMESTAMP_FILE} = clock_file($node);
 	local $ENV{FAKETIME_NO_CACHE} = 1;
 	local $ENV{FAKETIME_DONT_FAKE_MONOTONIC} = 1;
@@ -123,18 +125,21 @@ sub disk_log
 
 my $shim;
 
+sub shim
+{
+	return $shim if $shim;
+	$shim = PostgreSQL::Test::Utils::tempdir() . '/slowdisk.so';
+	system_or_bail('cc', '-shared', '-fPIC', '-O2', '-o', $shim,
+		dirname(__FILE__) . '/../shim/slowdisk.c', '-ldl');
+	return $shim;
+}
+
 sub start_with_slow_disk
 {
 	my ($node, $words, %options) = @_;
 
-	if (!$shim)
-	{
-		$shim = PostgreSQL::Test::Utils::tempdir() . '/slowdisk.so';
-		system_or_bail('cc', '-shared', '-fPIC', '-O2', '-o', $shim,
-			dirname(__FILE__) . '/../shim/slowdisk.c', '-ldl');
-	}
 	set_disk($node, $words // '');
-	local $ENV{LD_PRELOAD} = $shim;
+	local $ENV{LD_PRELOAD} = shim();
 	local $ENV{SNOWFLAKE_DISK} = disk_file($node);
 	return $node->start(%options);
 }
