@@ -12,6 +12,8 @@
 # needs root and the network.  A major whose packages cannot be had at the
 # moment is skipped, loudly; a test that fails is never a skip.
 #
+# What needs no server, the format and the model, is checked once, right here.
+#
 # lib.sh tells how the rest of the machine is kept out of it; suites.sh is
 # what happens for each major.
 
@@ -23,7 +25,9 @@ set -euo pipefail
 SUPPORTED=(15 17 18)
 declare -A SUITE=([15]=bookworm [17]=trixie [18]=forky)
 TEST_PACKAGES=(perl libipc-run-perl libfaketime)
+CLIENT_PACKAGES=(python3-psycopg libpostgresql-jdbc-java default-jdk-headless nodejs node-pg)
 FORMATTER=clang-format-14
+MODEL_PACKAGES=(spin gcc libc6-dev)
 
 passed=0
 failed=0
@@ -31,7 +35,7 @@ skipped=0
 
 usage() {
     cat <<END
-Usage: test/check.sh [--pg MAJOR | --all]
+Usage: test/check.sh [--pg MAJOR | --all] [--soak MINUTES]
 
 Build snowflake and run its tests on throwaway servers.  Ends with a line
 "N passed, N failed", and with "N skipped" if anything was; exits with 0 if
@@ -39,6 +43,7 @@ nothing failed.
 
   --pg MAJOR   with this major of PostgreSQL (default: the distribution's own)
   --all        with each of ${SUPPORTED[*]}
+  --soak N     and then run soak.sh for N minutes, with the default major
   --help       this text
 
 A major that this distribution does not have is tested in a Debian that does,
@@ -49,12 +54,18 @@ END
 
 parse_arguments() {
     majors=()
+    soak_minutes=0
     while (($#)); do
         case $1 in
             --all) majors=("${SUPPORTED[@]}") ;;
             --pg)
                 [[ ${2-} =~ ^[1-9][0-9]$ ]] || die "--pg needs a major version, such as 15"
                 majors=("$2")
+                shift
+                ;;
+            --soak)
+                [[ ${2-} =~ ^[1-9][0-9]{0,3}$ ]] || die "--soak needs a number of minutes"
+                soak_minutes=$2
                 shift
                 ;;
             --help)
@@ -108,14 +119,100 @@ check_format() {
         skip format "$FORMATTER could not be installed"
         return
     fi
-    if report=$(cd "$SOURCE" && "$FORMATTER" --dry-run -Werror src/*.[ch] 2>&1); then
+    if report=$(cd "$SOURCE" && "$FORMATTER" --dry-run -Werror src/*.[ch] test/shim/*.c 2>&1); then
         passed=$((passed + 1))
-        say "    ok      src"
+        say "    ok      src, test/shim"
     else
         failed=$((failed + 1))
-        say "    FAILED  src"
+        say "    FAILED  src, test/shim"
         show_tail <(grep -m 10 -A 2 'error:' <<<"$report") 30
-        say "    To repair:  $FORMATTER -i src/*.[ch]"
+        say "    To repair:  $FORMATTER -i src/*.[ch] test/shim/*.c"
+    fi
+}
+
+# ---------------------------------------------------------------------------
+# The model
+
+# Let spin check test/model.  Its user is nobody, since there need not be a
+# server here, and so no "postgres".
+check_model() {
+    local line log status=0 passed_before=$passed failed_before=$failed
+    # shellcheck disable=SC2034 # used by lib.sh
+    local TESTER=nobody
+    say "Model"
+    if ! is_installed spin && ! has_package spin; then
+        skip model "spin cannot be had from this distribution"
+        return
+    elif ! install_packages "${MODEL_PACKAGES[@]}"; then
+        skip model "${MODEL_PACKAGES[*]} could not be installed"
+        return
+    fi
+    make_copy ''
+    log=${SCRATCH[-1]}/log
+    as_tester "${majors[0]}" test/model/run.sh >"$log" 2>&1 || status=$?
+    while IFS= read -r line; do
+        case $line in
+            'ok '*)
+                passed=$((passed + 1))
+                say "    ok      ${line#* - }"
+                ;;
+            'not ok '*)
+                failed=$((failed + 1))
+                say "    FAILED  ${line#* - }"
+                ;;
+        esac
+    done <"$log"
+    if ((failed == failed_before)) && ((status != 0 || passed == passed_before)); then
+        failed=$((failed + 1))
+        say "    FAILED  run.sh stopped half way"
+    fi
+    ((failed == failed_before)) || show_tail "$log" 40
+    discard "${SCRATCH[-1]}"
+}
+
+# ---------------------------------------------------------------------------
+# Clients
+#
+# What test/t/012_clients.pl talks to the server with, besides psql.  Only on
+# this machine, and what cannot be had is skipped there.
+
+# Is there, perhaps from elsewhere, what a package is wanted for?
+has_client() {
+    case $1 in
+        default-jdk-headless) java --list-modules 2>/dev/null | grep '^jdk\.compiler@' >/dev/null ;;
+        nodejs) node --version >/dev/null 2>&1 ;;
+        node-pg) (cd "$SOURCE/test/clients" && NODE_PATH=/usr/share/nodejs node -e 'require("pg")') >/dev/null 2>&1 ;;
+        *) is_installed "$1" ;;
+    esac
+}
+
+install_clients() {
+    local package
+    for package in "${CLIENT_PACKAGES[@]}"; do
+        # what a distribution has need not fit what else is installed
+        if ! has_client "$package" && has_package "$package" &&
+            apt-get -qq -s --no-install-recommends install "$package" >/dev/null 2>&1; then
+            install_packages "$package" || true
+        fi
+    done
+}
+
+# Into the copy goes what is not installed.  The package of PgBouncer would
+# start it as a service, so it is unpacked instead; and a Node.js that is not
+# the distribution's has its own way to a package.
+add_clients() {
+    local dir=$1
+    local -a libraries=()
+    mkdir "$dir/tools"
+    if [[ ! -x /usr/sbin/pgbouncer ]] && has_package pgbouncer; then
+        mapfile -t libraries < <(apt-cache depends pgbouncer | sed -n 's/^  Depends: \(lib.*\)/\1/p')
+        if install_packages "${libraries[@]}"; then
+            (cd "$dir/tools" && apt-get -qq download pgbouncer && dpkg -x pgbouncer_*.deb .) >/dev/null 2>&1 || true
+        fi
+    fi
+    if ! has_client node-pg && has_client nodejs; then
+        attend npm install --prefix "$dir/tree/test/clients" --no-package-lock --no-audit \
+            --no-fund --ignore-scripts --fetch-retries=0 >/dev/null 2>&1 </dev/null || true
     fi
 }
 
@@ -181,6 +278,7 @@ run_suites() {
     local major=$1 began=$SECONDS dir p=0 f=1 s=0
     say "PostgreSQL $major${2:+ on Debian ${SUITE[$major]}}"
     make_copy "$2"
+    [[ $2 ]] || add_clients "${SCRATCH[-1]}"
     as_tester "$major" bash test/suites.sh || true
     dir=${SCRATCH[-1]}
     # No tally means that the suites were killed, which is one failure.
@@ -190,6 +288,65 @@ run_suites() {
     skipped=$((skipped + s))
     say "  $(totals "$p" "$f" "$s") in $((SECONDS - began)) s"
     discard "$dir"
+}
+
+# ---------------------------------------------------------------------------
+# pg_upgrade
+#
+# upgrade.sh wants two majors on one machine, and no Debian has two.  The old
+# one is this machine's, and is brought into the root of the new one.  Programs
+# run on a later Debian, as far as they find the libraries that it no longer
+# has; those have names of their own there, so they disturb nobody.
+
+bring_major() {
+    local major=$1 root=$2 name path
+    local -a have=()
+    tar -C / -cf - --exclude='*/bitcode' --exclude='*/llvmjit*' \
+        "usr/lib/postgresql/$major" "usr/share/postgresql/$major" "usr/include/postgresql/$major" |
+        tar -C "$root" -xf - || return 1
+    mapfile -t have < <(chroot "$root" ldconfig -p | sed -n 's/^\t\([^ ]*\) .*/\1/p')
+    while read -r name path; do
+        if [[ " ${have[*]} " != *" $name "* ]]; then
+            cp -L "$path" "$root/usr/local/lib/$name"
+        fi
+    done < <(find "/usr/lib/postgresql/$major" -type f \( -path '*/bin/*' -o -name '*.so' \) \
+        ! -name 'llvmjit*' -exec ldd {} + 2>/dev/null | sed -n 's/^\t\([^ /]*\) => \(\/.*\) (.*/\1 \2/p' | sort -u)
+    chroot "$root" ldconfig
+    chroot "$root" "/usr/lib/postgresql/$major/bin/postgres" --version >/dev/null
+}
+
+run_upgrade() {
+    local old=$1 new=$2 root=$3 began=$SECONDS dir p=0 f=1 s=0
+    say "pg_upgrade from PostgreSQL $old to $new"
+    if ! bring_major "$old" "$root"; then
+        skip "pg_upgrade to $new" "PostgreSQL $old does not run on Debian ${SUITE[$new]}"
+        return
+    fi
+    make_copy "$root"
+    as_tester "$new" bash test/upgrade.sh "$old" "$new" || true
+    dir=${SCRATCH[-1]}
+    [[ ! -f $dir/tally ]] || read -r p f s <"$dir/tally"
+    passed=$((passed + p))
+    failed=$((failed + f))
+    skipped=$((skipped + s))
+    say "  $(totals "$p" "$f" "$s") in $((SECONDS - began)) s"
+    discard "$dir"
+}
+
+# A test among the others, which takes as long as one wants.
+run_soak() {
+    local log
+    log=$(mktemp)
+    say "Soak, $soak_minutes minutes"
+    if attend "$SOURCE/test/soak.sh" --minutes "$soak_minutes" >"$log" 2>&1; then
+        passed=$((passed + 1))
+        say "    ok      soak: $(grep 'ids checked' "$log"), $(grep -E '^[0-9]+ faults' "$log")"
+    else
+        failed=$((failed + 1))
+        say "    FAILED  soak"
+        show_tail "$log" 60
+    fi
+    rm -f "$log"
 }
 
 main() {
@@ -212,15 +369,23 @@ main() {
 
     begin_roots
     check_format
+    check_model
+    ((${#here[@]} == 0)) || install_clients
     for major in "${here[@]}"; do
         run_suites "$major" ''
     done
     for major in "${elsewhere[@]}"; do
         if finish_root "$major"; then
             run_suites "$major" "${ROOT_DIR[$major]}"
+            if ((${#here[@]} && here[0] < major)); then
+                run_upgrade "${here[0]}" "$major" "${ROOT_DIR[$major]}"
+            fi
         fi
         rm -rf --one-file-system "${ROOT_DIR[$major]}"
     done
+    if ((soak_minutes)); then
+        run_soak
+    fi
 
     say "Took $((SECONDS / 60)) min $((SECONDS % 60)) s"
     totals "$passed" "$failed" "$skipped"

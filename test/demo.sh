@@ -47,31 +47,6 @@ parse_arguments() {
     done
 }
 
-# Run a command as the server's user; say what it said only if it fails.
-quietly() {
-    local log=${SCRATCH[0]}/log
-    if ! as_tester "$major" "$@" >"$log" 2>&1; then
-        show_tail "$log" 40
-        die "failed: $*"
-    fi
-}
-
-# The server listens on a socket in the copy, which only its user can enter,
-# so any port is free and nobody needs a password.
-start_server() {
-    quietly bash test/stage.sh "$COPY/stage"
-    quietly initdb --no-sync --auth=trust --username=postgres --encoding=UTF8 \
-        --pgdata="$COPY/data"
-    cat "$COPY/stage/server.conf" - >>"$COPY/data/postgresql.conf" <<END
-listen_addresses = ''
-unix_socket_directories = '$COPY'
-timezone = 'UTC'
-fsync = off
-snowflake.shards = '5'
-END
-    quietly pg_ctl start --wait --pgdata="$COPY/data" --log="$COPY/server.log"
-}
-
 tell_how_to_go_on() {
     local bin=/usr/lib/postgresql/$major/bin as=
     ((EUID != 0)) || as='runuser -u postgres -- '
@@ -95,9 +70,9 @@ main() {
 
     say "Building snowflake for PostgreSQL $major and starting a server"
     make_copy ''
-    start_server
-    as_tester "$major" env PGHOST="$COPY" PGUSER=postgres PGDATABASE=postgres \
-        psql --no-psqlrc --quiet --echo-queries --pset=pager=off \
+    start_server "fsync = off
+snowflake.shards = '5'"
+    with_server psql --no-psqlrc --quiet --echo-queries --pset=pager=off \
         --set=ON_ERROR_STOP=1 --file=test/demo.sql
 
     if [[ $keep ]]; then

@@ -1,8 +1,9 @@
 # shellcheck shell=bash
 #
-# lib.sh -- what check.sh and demo.sh share: a place where nothing can go wrong
+# lib.sh -- what check.sh, demo.sh and others share: a place where nothing can
+# go wrong
 #
-# Both scripts build snowflake and start PostgreSQL servers, on machines that
+# These scripts build snowflake and start PostgreSQL servers, on machines that
 # may have nothing installed and on machines whose databases matter.  So:
 #
 # - Packages come from the machine's own apt, and only those that are missing.
@@ -12,7 +13,8 @@
 #   /tmp: the path of a Unix socket must stay below 108 bytes, so it has to be
 #   short.  Data directory and socket are in there too, nothing listens on the
 #   network, and the extension is staged there instead of installed.
-# - The server refuses to run as root, so root hands the copy to "postgres".
+# - The server refuses to run as root, so root hands the copy to "postgres"
+#   (or to "nobody", for what needs no server).
 # - The copy is used with an empty environment: somebody's PGHOST, PGDATA or
 #   PGOPTIONS never gets in.
 # - Whatever happens, the end is the same: servers stopped, copy removed.
@@ -222,10 +224,12 @@ install_packages() {
 #
 # ROOT is the root directory of the machine in which the copy is used: empty
 # for this one, else a directory that holds another Debian.  COPY is the
-# copy's directory as seen from within.
+# copy's directory as seen from within.  TESTER is the user that root hands it
+# to.
 
 ROOT=
 COPY=
+TESTER=postgres
 
 # A copy of the source tree for the unprivileged user, in $COPY/tree of root $1.
 make_copy() {
@@ -240,7 +244,7 @@ make_copy() {
         --exclude='./tmp_check*' --exclude=./log --exclude='./regression.*' . |
         tar -C "$dir/tree" -xf - --no-same-owner
     if ((EUID == 0)); then
-        chroot "$ROOT/" chown -R postgres: "$COPY"
+        chroot "$ROOT/" chown -R "$TESTER:" "$COPY"
     fi
 }
 
@@ -272,11 +276,44 @@ as_tester() {
         bash -c 'cd "$HOME/tree" && exec "$@"' bash "$@")
 
     if ((EUID == 0)); then
-        command=(runuser -u postgres -- "${command[@]}")
+        command=(runuser -u "$TESTER" -- "${command[@]}")
     fi
     if [[ -n $ROOT ]]; then
         enter_root "$ROOT" "${command[@]}"
     else
         attend "${command[@]}"
     fi
+}
+
+# ---------------------------------------------------------------------------
+# A server in the copy, of PostgreSQL $major
+
+# Run a command as the server's user; say what it said only if it fails.
+quietly() {
+    local log=${SCRATCH[0]}/log
+    if ! as_tester "$major" "$@" >"$log" 2>&1; then
+        show_tail "$log" 40
+        die "failed: $*"
+    fi
+}
+
+# Build the extension and start a server with it and with the settings given.
+# It listens on a socket in the copy, which only its user can enter, so any
+# port is free and nobody needs a password.
+start_server() {
+    quietly bash test/stage.sh "$COPY/stage"
+    quietly initdb --no-sync --auth=trust --username=postgres --encoding=UTF8 \
+        --pgdata="$COPY/data"
+    cat "$COPY/stage/server.conf" - >>"$COPY/data/postgresql.conf" <<END
+listen_addresses = ''
+unix_socket_directories = '$COPY'
+timezone = 'UTC'
+$1
+END
+    quietly pg_ctl start --wait --pgdata="$COPY/data" --log="$COPY/server.log"
+}
+
+# Run a client of that server.
+with_server() {
+    as_tester "$major" env PGHOST="$COPY" PGUSER=postgres PGDATABASE=postgres "$@"
 }

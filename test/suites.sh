@@ -24,6 +24,7 @@ set -euo pipefail
 LIMIT=600                       # seconds that a suite or TAP script may take
 STAGE=${PWD%/*}/stage
 LOG=${PWD%/*}/log
+export SNOWFLAKE_TOOLS=${PWD%/*}/tools  # programs that check.sh could not install
 
 passed=0
 failed=0
@@ -136,6 +137,7 @@ count_tap() {
     if [[ $1 =~ ^(not )?ok\ [0-9]+ ]]; then
         if [[ $1 =~ $directive && ${BASH_REMATCH[1]^^} == SKIP ]]; then
             skipped=$((skipped + 1))
+            say "    SKIPPED $name:${1#*[Ss][Kk][Ii][Pp]}"
         elif [[ $1 == ok* || $1 =~ $directive ]]; then
             passed=$((passed + 1))
         else

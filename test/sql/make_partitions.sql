@@ -79,7 +79,8 @@ CREATE TABLE :e (id snowflake) PARTITION BY RANGE (id);
 CREATE TABLE :y (id snowflake) PARTITION BY RANGE (id);
 SELECT p, octet_length(p::text) FROM snowflake_make_partitions(:'a', '2026-01-01', '2026-01-03', '1 day') AS p;
 SELECT p, octet_length(p::text) FROM snowflake_make_partitions(:'b', '2026-01-01', '2026-01-03', '1 day') AS p;
-SELECT p, octet_length(p::text) FROM snowflake_make_partitions(:'e', '2026-01-01', '2026-01-01 02:00', '1 hour') AS p;
+SELECT replace(p::text, 'é', '') AS rest, octet_length(p::text) <= 65 AS fits
+  FROM snowflake_make_partitions(:'e', '2026-01-01', '2026-01-01 02:00', '1 hour') AS p;
 SELECT p, octet_length(p::text) FROM snowflake_make_partitions(:'y', '2026-01-01', '2026-01-02', '1 day') AS p;
 SELECT p, octet_length(p::text) FROM snowflake_make_partitions(:'y', '2026-01-02', '2026-01-02 01:00', '1 hour') AS p;
 DROP TABLE :a, :b, :e, :y;
