@@ -474,7 +474,8 @@ $$;
 -- pasted; nothing reaches into a catalog.  Columns that refer to the key by
 -- foreign keys, directly or by way of others, change with it: those that are
 -- shorter must, and those that are bigint should, so that ids look alike
--- wherever they stand.  From bigint that rewrites nothing.
+-- wherever they stand.  From bigint that rewrites nothing.  (Without JIT: the
+-- planner takes the look into the catalogs for a query that is worth it.)
 
 CREATE FUNCTION snowflake_adopt("table" regclass, "column" name, shard integer DEFAULT NULL,
         dry_run boolean DEFAULT true)
@@ -482,6 +483,7 @@ CREATE FUNCTION snowflake_adopt("table" regclass, "column" name, shard integer D
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
     SET search_path = pg_catalog, pg_temp
     SET row_security = off
+    SET jit = off
 AS $$
 DECLARE
     target    ALIAS FOR $1;
@@ -607,7 +609,7 @@ BEGIN
                                  UNION SELECT unnest(tree) WHERE r.relid = target
                                  UNION SELECT r.relid) AS member(relid)
               JOIN pg_attribute AS k ON k.attrelid = member.relid AND k.attname = r.attname
-              JOIN pg_constraint AS c ON c.contype = 'f' AND c.confrelid = member.relid AND c.conparentid = 0
+              JOIN pg_constraint AS c ON c.contype = 'f' AND c.confrelid = member.relid
              CROSS JOIN LATERAL unnest(c.conkey, c.confkey) AS pair(attnum, referred)
               JOIN pg_attribute AS a ON a.attrelid = c.conrelid AND a.attnum = pair.attnum
              CROSS JOIN LATERAL (SELECT coalesce(pg_partition_root(c.conrelid), c.conrelid)::oid) AS f(relid)
@@ -673,7 +675,11 @@ BEGIN
             RAISE feature_not_supported USING
                 MESSAGE = format('cannot change the type of column "%s" of table "%s"', todo.attname, todo.relname),
                 DETAIL = format('In the way: %s.', todo.obstacle),
-                HINT = 'Drop what is in the way, and create it again afterwards.';
+                HINT = 'Drop what is in the way, and create it again afterwards.'
+                    || CASE WHEN todo.atttypid = 'bigint'::regtype
+                            THEN format(' Or keep bigint, which mints as well: ALTER TABLE %s ALTER COLUMN %I SET DEFAULT %s;',
+                                        todo.name, todo.attname, mint)
+                            ELSE '' END;
         END IF;
         IF todo.level = 0 AND todo.attname = key_name AND mint IS DISTINCT FROM key.value THEN
             default_clause := format('ALTER COLUMN %I SET DEFAULT %s', key_name, mint);

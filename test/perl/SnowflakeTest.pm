@@ -20,7 +20,7 @@ use Test::More;
 our @EXPORT = qw(
   new_server start_with_clock set_clock
   start_with_slow_disk set_disk disk_log
-  fails_with wait_until start_session finish_session in_parallel
+  fails_with wait_until comes_back start_session finish_session in_parallel
   create_mint_log mint_log_is_sound count_of
   restart_with_layout start_minters stop_minters ids_are_distinct
 );
@@ -180,6 +180,20 @@ sub wait_until
 	for (1 .. 900)
 	{
 		return 1 if $node->safe_psql('postgres', $query) eq 't';
+		sleep(0.1);
+	}
+	return 0;
+}
+
+# Wait for a server that crashed to take connections again.  Not by a query:
+# what feeds psql its input dies when psql has been turned away.
+sub comes_back
+{
+	my ($node) = @_;
+
+	for (1 .. 900)
+	{
+		return 1 if system('pg_isready', '-q', '-d', $node->connstr('postgres')) == 0;
 		sleep(0.1);
 	}
 	return 0;

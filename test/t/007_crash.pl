@@ -56,7 +56,7 @@ my %crash = (
 				"SELECT pid FROM pg_stat_activity WHERE query LIKE 'SELECT snowflake%' AND pid <> pg_backend_pid() LIMIT 1");
 		};
 		kill('KILL', $pid) if $pid;
-		$node->poll_query_until('postgres', 'SELECT true') or die 'the server does not come back';
+		comes_back($node) or die 'the server does not come back';
 	});
 my @ways = sort keys %crash;
 my $productive = 0;

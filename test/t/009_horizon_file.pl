@@ -184,7 +184,7 @@ SKIP:
 		my $pid = worker_pid();
 		kill($signal, $pid);
 		ok(worker_that_is_not($pid), "SIG$signal: the worker is started again");
-		$node->poll_query_until('postgres', 'SELECT true') or die;
+		comes_back($node) or die;
 		cmp_ok(minted(), '>', $last, "SIG$signal: and minting survives it");
 	}
 }
