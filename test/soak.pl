@@ -321,8 +321,8 @@ my %fault = (
 		my $ahead = one_of(1, 5, 60);
 
 		reload_settings() if rand() < 0.3;
-		set_disk($primary, 'fsync_ms=500') if rand() < 0.7;
 		sleep(rand(1));
+		set_disk($primary, 'fsync_ms=500') if rand() < 0.7;
 		my $began = time();
 		turn_clock($primary, $base + $ahead);
 		sleep(rand(0.7));
