@@ -30,8 +30,8 @@
  *	  publishes a first horizon.  Until it has, Bounds.horizon is 0 and nobody
  *	  mints.  A backend reads the horizon before it reads the latest tick, so
  *	  one that sees a horizon sees the floor that goes with it.
- *	- A server that is shut down cleanly lowers the record to what was minted,
- *	  in the postmaster's last moments, when every backend has gone.
+ *	- A server that is shut down, in whatever mode, lowers the record to what
+ *	  was minted, in the postmaster's last moments, when every backend has gone.
  *
  * Hence no interleaving mints past what is stored: minting in tick t needs a
  * published H > t, publishing needs the record of H on disk, and whoever reads
@@ -339,7 +339,13 @@ log_record(const HorizonRecord *record)
 	HOLD_INTERRUPTS();
 	SyncRepWaitForLSN(lsn, true);
 	RESUME_INTERRUPTS();
-	/* a wait that was cut short by a shutdown must not count */
+
+	/*
+	 * A wait that was cut short must not count.  A shutdown sets both flags,
+	 * but the postmaster's death only the one.
+	 */
+	if (ProcDiePending)
+		InterruptPending = true;
 	CHECK_FOR_INTERRUPTS();
 }
 
@@ -419,7 +425,10 @@ report_trouble(const char *reason)
 				  errmsg("cannot mint snowflake ids: %s", reason)));
 }
 
-/* In the postmaster's last moments every backend has gone. */
+/*
+ * In the postmaster's last moments every backend has gone, after an immediate
+ * shutdown as well, so that nothing is minted after what has been.
+ */
 static void
 close_cleanly(int code, Datum arg)
 {
@@ -657,8 +666,15 @@ open_horizon(char *reason, size_t size)
 	}
 	if (stage != STAGE_BROKEN)
 	{
+		TimestampTz in_file = state->horizon;
+
 		readable = read_page(&record, &found, reason, size);
 		stage = note_record(readable, found, &record);
+
+		/* the file may be copied without the page, by pg_rewind for one */
+		if (stage == STAGE_CLOSED && found && record.horizon > in_file &&
+			!write_file(&record, reason, size))
+			return false;
 	}
 	if (stage == STAGE_BROKEN)
 		return false;
