@@ -167,16 +167,22 @@ sub await
 	return;
 }
 
+sub processes_of
+{
+	my ($node) = @_;
+	my $data = $node->data_dir;
+
+	return map { s{/proc/}{}r }
+	  grep { (readlink("$_/cwd") // '') =~ /^\Q$data\E/ } glob('/proc/[0-9]*');
+}
+
 # Wait until nobody is left of a server whose postmaster was killed.  They keep
 # the next one from starting, and so does for a moment the dead one's number.
 sub await_end
 {
 	my ($node) = @_;
-	my $data = $node->data_dir;
 
-	await('waiting for the processes of ' . $node->name, sub {
-		!grep { (readlink("$_/cwd") // '') =~ /^\Q$data\E/ } glob('/proc/[0-9]*')
-	});
+	await('waiting for the processes of ' . $node->name, sub { !processes_of($node) });
 	# a start that failed may have left it the dead postmaster's pid
 	$node->{_pid} = undef;
 	return;
@@ -282,10 +288,24 @@ sub reload_settings
 	return;
 }
 
+# As a machine ends that loses its power: nobody finishes anything, whereas a
+# postmaster writes at the end of an immediate stop, and a worker whose
+# postmaster was killed comes to the end of a renewal.
+sub kill_all
+{
+	my ($node) = @_;
+
+	kill('KILL', processes_of($node));
+	$node->{_pid} = undef;
+	return;
+}
+
 sub end_primary
 {
-	if (rand() < 0.5) { $primary->kill9; }
-	else { $primary->stop('immediate'); }
+	one_of(
+		sub { $primary->kill9 },
+		sub { $primary->stop('immediate') },
+		sub { kill_all($primary) })->();
 	return;
 }
 
@@ -300,6 +320,10 @@ my %fault = (
 	} ],
 	'SIGKILL of the postmaster' => [ 4, sub {
 		$primary->kill9;
+		bring_up($primary, some_offset());
+	} ],
+	'SIGKILL of all processes' => [ 4, sub {
+		kill_all($primary);
 		bring_up($primary, some_offset());
 	} ],
 	'SIGKILL of a backend' => [ 4, sub {
@@ -326,8 +350,7 @@ my %fault = (
 		my $began = time();
 		turn_clock($primary, $base + $ahead);
 		sleep(rand(0.7));
-		# not the postmaster alone: that would let the others finish
-		$primary->stop('immediate');
+		kill_all($primary);
 		set_disk($primary, '');
 		bring_up($primary, $base);
 		sleep(rand(3));

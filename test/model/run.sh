@@ -1,0 +1,154 @@
+#!/usr/bin/env bash
+#
+# run.sh -- have spin check the model of minting and the horizon
+#
+#   test/model/run.sh                  check all of it
+#   test/model/run.sh --show SWITCH    how this switch mints an id twice
+#
+# minting.pml tells what is modelled and what the switches do.  The model as
+# it is must hold in every interleaving, and with each switch it must not, or
+# it proves nothing.  Prints a line in TAP for each, and exits with 0 if all is
+# as it must be.  A search that was not completed, for lack of memory, depth or
+# time, or that never came to some step of the model, is a failure.
+#
+# Needs spin and gcc, and leaves nothing behind.
+
+set -euo pipefail
+
+MODEL=$(cd "$(dirname "$0")" && pwd)/minting.pml
+LIMIT=120                       # seconds for one search
+MEMORY=1500                     # megabytes, likewise
+DEPTH=200000                    # steps
+
+# The switches, each with what it needs besides.
+SWITCHES=(
+    PUBLISH_BEFORE_DURABLE
+    NO_FLOOR
+    LATEST_BEFORE_HORIZON
+    UNLOCKED_TAKE
+    RECORD_GOES_DOWN
+    STOP_TOO_SOON
+    "PUBLISH_BEFORE_LOGGED -DPROMOTION"
+    "WAIT_CUT_SHORT -DPROMOTION"
+)
+
+checks=0
+failed=0
+
+say() { printf '%s\n' "$*"; }
+
+die() {
+    say "Bail out! $*"
+    exit 2
+}
+
+ok() {
+    checks=$((checks + 1))
+    say "ok $checks - $*"
+}
+
+not_ok() {
+    checks=$((checks + 1))
+    failed=$((failed + 1))
+    say "not ok $checks - $*"
+    sed -e '/^unreached in/,$d' -e 's/^/# /' log | tail -n 35
+}
+
+# Search the model with the given definitions.  The first says how: "-DSAFETY"
+# is depth first, "-DBFS" breadth first, which finds the shortest way to an
+# error.  The others are the model's.  With -o3 spin keeps statements apart,
+# so that it can tell which were reached.  What spin, gcc and the search say goes
+# to log.
+search() {
+    local how=$1
+    shift
+    rm -f ./*
+    cp "$MODEL" .
+    spin -a -o3 "$@" minting.pml >log 2>&1 &&
+        gcc -O2 -w "$how" "-DMEMLIM=$MEMORY" -o pan pan.c >>log 2>&1 &&
+        timeout --kill-after=5 "$LIMIT" ./pan -b "-m$DEPTH" >>log 2>&1
+}
+
+# The steps that the search never came to, but for the ends of processes that
+# have none.
+unreached() {
+    sed -n '/^unreached in/,$s/^.*state [0-9]*, "\(.*\)"$/\1/p' log | grep -v '^-end-$' || true
+}
+
+# The model holds.
+holds() {
+    local what=$1 began=$SECONDS states missed
+    shift
+    if ! search -DSAFETY "$@"; then
+        not_ok "$what: the search did not end"
+        return
+    fi
+    states=$(sed -n 's/^ *\([0-9]*\) states, stored.*/\1/p' log)
+    missed=$(unreached)
+    if ! grep 'errors: 0$' log >/dev/null; then
+        not_ok "$what: there is an error"
+    elif grep -E 'not completed|too small|MEMLIM bound|out of memory' log >/dev/null ||
+        [[ -z $states ]]; then
+        not_ok "$what: the search is not complete"
+    elif [[ $missed ]]; then
+        not_ok "$what: never came to: $missed"
+    else
+        ok "$what: $states states, $((SECONDS - began)) s"
+    fi
+}
+
+# With that switch it does not, and what goes wrong is an id minted twice.
+mints_twice() {
+    local switch=$1
+    shift
+    search -DBFS -DTICKS=3 -DONLY_TWICE "-D$switch" "$@" || true
+    grep 'assertion violated  *!((minted&' log >/dev/null && [[ -f minting.pml.trail ]]
+}
+
+show() {
+    local switch
+    for switch in "${SWITCHES[@]}"; do
+        [[ ${switch%% *} == "$1" ]] || continue
+        # shellcheck disable=SC2086 # several words
+        if ! mints_twice $switch; then
+            die "$1 does not mint twice"
+        fi
+        # shellcheck disable=SC2086
+        spin -t -DTICKS=3 -DONLY_TWICE -D$switch minting.pml |
+            sed -n -E 's/^ +((a minter|server|the standby|power) .*)/\1/p'
+        return
+    done
+    die "there is no switch $1"
+}
+
+for program in spin gcc; do
+    command -v "$program" >/dev/null || die "$program is not installed"
+done
+WORK=$(mktemp -d)
+trap 'rm -rf "$WORK"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+cd "$WORK"
+
+case ${1-} in
+    '') ;;
+    --show)
+        show "${2-}"
+        exit
+        ;;
+    *) die "unknown option \"$1\"" ;;
+esac
+
+holds 'one server, 5 ticks' -DTICKS=5
+holds 'one server, 4 ticks of 2 ids' -DTICKS=4 -DPER_TICK=2
+holds 'a server and its standby, 3 ticks' -DPROMOTION -DTICKS=3
+for switch in "${SWITCHES[@]}"; do
+    # shellcheck disable=SC2086 # several words
+    if mints_twice $switch; then
+        ok "${switch%% *} mints an id twice"
+    else
+        not_ok "${switch%% *} does not mint an id twice"
+    fi
+done
+say "1..$checks"
+((failed == 0))
