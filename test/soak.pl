@@ -55,10 +55,15 @@ my $servers = 0;                # made so far
 my $base = 0;                   # seconds that all clocks are ahead by now
 my %offset;                     # of each server's clock, by name
 
-# STDOUT is the log's
+# STDOUT is the log's already, and the remarks of the server's modules belong
+# there, too.
+my $output = Test::More->builder->output;
+
+Test::More->builder->output(\*STDOUT);
+
 sub say_so
 {
-	print { Test::More->builder->output } @_, "\n";
+	print { $output } @_, "\n";
 	return;
 }
 

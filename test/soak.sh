@@ -76,7 +76,9 @@ soak() {
         show_tail "${SCRATCH[0]}/log" 20
         die "could not build"
     }
+    # TESTDIR up to PostgreSQL 15, the other two from 16 on
     as_tester "$major" env "TEMP_CONFIG=$COPY/stage/server.conf" "TESTDIR=$COPY/tree" \
+        "TESTDATADIR=$COPY/tree/tmp_check" "TESTLOGDIR=$COPY/tree/tmp_check/log" \
         "PG_REGRESS=$server_files/regress/pg_regress" \
         perl "-I$server_files/perl" test/soak.pl "$minutes" "$seed"
 }
