@@ -20,6 +20,7 @@ OBJS = \
 	src/planner.o \
 	src/report.o \
 	src/settings.o \
+	src/stats.o \
 	src/wait.o
 DATA = $(patsubst $(srcdir)/%,%,$(wildcard $(srcdir)/sql/snowflake--*.sql))
 PGFILEDESC = "snowflake - 64-bit time-ordered ids"

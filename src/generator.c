@@ -16,15 +16,16 @@
  * which is on disk: see horizon.c.
  *
  * A note about locking:
- *	- ShardState.last is read and written under ShardState.lock, a spinlock
- *	  held for a comparison and a store; nothing that can fail, wait or be
+ *	- ShardState is read and written under ShardState.lock, a spinlock held for
+ *	  a comparison and two stores; nothing that can fail, wait or be
  *	  interrupted happens under it.
  *	- Bounds.latest is an atomic that only grows.  It is raised to a tick
  *	  before the first position of that tick is taken, so no shard is ever
  *	  ahead of it.
- *	- BackendSlot is written only by the backend it belongs to, under its
- *	  spinlock, so that others can read a consistent copy under the same lock;
- *	  the owner reads it without.
+ *	- BackendSlot is written only by the backend it belongs to: what changes
+ *	  with each id as atomics, because a second lock would cost half as much as
+ *	  the id, the rest under its spinlock.  Others read each atomic by itself,
+ *	  so they may see an id that is not counted yet; the owner needs no lock.
  *	- No two of these locks are ever held together, and none while waiting.
  *
  *-------------------------------------------------------------------------
@@ -56,21 +57,27 @@ PG_FUNCTION_INFO_V1(snowflake_lastval);
 /* How often a call that waits for a clock that is behind looks at it. */
 #define CLOCK_POLL_US (100 * US_PER_MS)
 
+/* How often the log tells of one. */
+#define CLOCK_LOG_INTERVAL_US (10000 * US_PER_MS)
+
+/* Before all ids, in a tick that never is. */
+#define NO_ID PG_INT64_MIN
+
 typedef struct ShardState
 {
-	slock_t lock;
-	int64	last; /* position of the last id; -1 before any */
+	slock_t		  lock;
+	int64		  last; /* position of the last id; -1 before any */
+	ShardCounters counters;
 } ShardState;
 
 typedef struct BackendSlot
 {
-	slock_t lock;
-	int		pid;   /* 0: nobody's, and the rest is meaningless */
-	int32	shard; /* of the last id */
-	int64	last_id;
-	int64	minted; /* ids */
-	int64	waits;
-	int64	waited_us;
+	slock_t			 lock;
+	int				 pid; /* 0: nobody's, and the rest is meaningless */
+	int64			 waits;
+	int64			 waited_us;
+	pg_atomic_uint64 last_id; /* NO_ID before any */
+	pg_atomic_uint64 minted;  /* ids */
 } BackendSlot;
 
 /* Each in a cache line of its own, so that neighbours do not disturb. */
@@ -98,12 +105,33 @@ typedef enum Outcome
 	STALE /* the tick given is over: read the clock */
 } Outcome;
 
-/* In shared memory, one piece: the shards, then the slots. */
-static PaddedShard *shards = NULL;
-static PaddedSlot  *slots = NULL;
+/* A call on its way to an id. */
+typedef struct MintCall
+{
+	const Layout *layout;
+	ShardState	 *shard; /* into whose statistics its waits go */
+	int64 behind_us;	 /* how long it waited for a clock that is behind */
+	bool  met_behind;	 /* it met such a clock */
+} MintCall;
 
-/* This backend's slot, from its first mint on. */
-static BackendSlot *my_slot = NULL;
+/* What there is one of. */
+typedef struct GeneratorState
+{
+	pg_atomic_uint64 stats_reset;	  /* when the counters were set to 0 */
+	pg_atomic_uint64 log_clock_after; /* by a clock that nobody can set */
+} GeneratorState;
+
+/* In shared memory, one piece: a cache line, the shards, the slots. */
+static GeneratorState *generator = NULL;
+static PaddedShard	  *shards = NULL;
+static PaddedSlot	  *slots = NULL;
+
+/* This backend's slot, and what it mints with, from its first mint on. */
+static BackendSlot	*my_slot = NULL;
+static const Layout *my_layout = NULL;
+
+/* The call that is minting; a process has one at a time. */
+static MintCall my_call;
 
 
 /*-------------------------------------------------------------------------
@@ -122,7 +150,7 @@ Size
 generator_shmem_size(void)
 {
 	/* room to begin at a cache line */
-	return add_size(add_size(PG_CACHE_LINE_SIZE, shards_size()),
+	return add_size(add_size(2 * PG_CACHE_LINE_SIZE, shards_size()),
 					mul_size(MaxBackends, sizeof(PaddedSlot)));
 }
 
@@ -134,10 +162,15 @@ generator_shmem_startup(void)
 
 	start = ShmemInitStruct("snowflake", generator_shmem_size(), &found);
 	start = (char *) TYPEALIGN(PG_CACHE_LINE_SIZE, start);
-	shards = (PaddedShard *) start;
-	slots = (PaddedSlot *) (start + shards_size());
+	generator = (GeneratorState *) start;
+	shards = (PaddedShard *) (start + PG_CACHE_LINE_SIZE);
+	slots = (PaddedSlot *) ((char *) shards + shards_size());
 	if (found)
 		return;
+	memset(start, 0, (char *) (slots + MaxBackends) - start);
+	pg_atomic_init_u64(&generator->stats_reset,
+					   (uint64) GetCurrentTimestamp());
+	pg_atomic_init_u64(&generator->log_clock_after, 0);
 	for (int64 i = 0; i <= layout_last_shard(settings_layout()); i++)
 	{
 		SpinLockInit(&shards[i].state.lock);
@@ -146,7 +179,8 @@ generator_shmem_startup(void)
 	for (int i = 0; i < MaxBackends; i++)
 	{
 		SpinLockInit(&slots[i].slot.lock);
-		slots[i].slot.pid = 0;
+		pg_atomic_init_u64(&slots[i].slot.last_id, (uint64) NO_ID);
+		pg_atomic_init_u64(&slots[i].slot.minted, 0);
 	}
 }
 
@@ -165,31 +199,43 @@ give_up_slot(int code, Datum arg)
 }
 
 static void
-claim_slot(void)
+claim_slot(const Layout *layout)
 {
 	BackendSlot *slot = &slots[my_backend_index()].slot;
 
 	Assert(my_backend_index() >= 0 && my_backend_index() < MaxBackends);
+	pg_atomic_write_u64(&slot->last_id, (uint64) NO_ID);
+	pg_atomic_write_u64(&slot->minted, 0);
 	SpinLockAcquire(&slot->lock);
 	slot->pid = MyProcPid;
-	slot->shard = -1;
-	slot->last_id = -1;
-	slot->minted = 0;
 	slot->waits = 0;
 	slot->waited_us = 0;
 	SpinLockRelease(&slot->lock);
 	my_slot = slot;
+	my_layout = layout;
 	on_shmem_exit(give_up_slot, (Datum) 0);
 }
 
-static void
-note_mint(int64 id, int32 shard)
+static inline bool
+has_minted(void)
 {
-	SpinLockAcquire(&my_slot->lock);
-	my_slot->shard = shard;
-	my_slot->last_id = id;
-	my_slot->minted++;
-	SpinLockRelease(&my_slot->lock);
+	return pg_atomic_read_u64(&my_slot->minted) > 0;
+}
+
+static inline int64
+my_last_id(void)
+{
+	return (int64) pg_atomic_read_u64(&my_slot->last_id);
+}
+
+/* The owner alone writes, so that reading and writing need not be one. */
+static inline int64
+note_mint(int64 id)
+{
+	pg_atomic_write_u64(&my_slot->last_id, (uint64) id);
+	pg_atomic_write_u64(&my_slot->minted,
+						pg_atomic_read_u64(&my_slot->minted) + 1);
+	return id;
 }
 
 static void
@@ -199,6 +245,9 @@ note_wait(int64 us)
 	my_slot->waits++;
 	my_slot->waited_us += us;
 	SpinLockRelease(&my_slot->lock);
+	SpinLockAcquire(&my_call.shard->lock);
+	my_call.shard->counters.waited_us += us;
+	SpinLockRelease(&my_call.shard->lock);
 }
 
 
@@ -218,10 +267,11 @@ wait_us(int64 us, uint32 wait_event)
 }
 
 /* Wait for the tick after the given one to begin. */
-static void
-wait_for_tick_after(const Layout *layout, int64 tick)
+static pg_noinline void
+wait_for_tick_after(int64 tick)
 {
 	static uint32 event = 0;
+	const Layout *layout = my_layout;
 	int64 us = layout_time_of_tick(layout, tick + 1) - GetCurrentTimestamp();
 
 	if (event == 0)
@@ -231,16 +281,36 @@ wait_for_tick_after(const Layout *layout, int64 tick)
 		(void) wait_us(Min(us, layout->tick_us), event);
 }
 
+/* Count a call that met a clock that is behind, and say so in the log. */
+static pg_noinline void
+note_clock_behind(int64 behind_us)
+{
+	if (my_call.met_behind)
+		return;
+	my_call.met_behind = true;
+	SpinLockAcquire(&my_call.shard->lock);
+	my_call.shard->counters.clock_behind++;
+	SpinLockRelease(&my_call.shard->lock);
+	if (may_log_now(&generator->log_clock_after, CLOCK_LOG_INTERVAL_US))
+		ereport(LOG, (errmsg("clock is " INT64_FORMAT
+							 " ms behind the last snowflake id",
+							 (behind_us + US_PER_MS - 1) / US_PER_MS),
+					  errdetail(
+						  "The clock was set back, or the server crashed less "
+						  "than \"snowflake.reserve\" ago. Minting waits.")));
+}
+
 /* Wait for a clock that is behind, or fail when that has been long enough. */
-static void
-wait_for_clock(const Layout *layout, TimestampTz now, int64 latest_tick,
-			   int64 *waited_us)
+static pg_noinline void
+wait_for_clock(TimestampTz now, int64 latest_tick)
 {
 	static uint32 event = 0;
-	TimestampTz	  latest = layout_time_of_tick(layout, latest_tick);
+	TimestampTz	  latest = layout_time_of_tick(my_layout, latest_tick);
 	int64		  behind_us = latest - now;
-	int64 patience_us = settings_clock_tolerance_ms() * US_PER_MS - *waited_us;
+	int64		  patience_us =
+		settings_clock_tolerance_ms() * US_PER_MS - my_call.behind_us;
 
+	note_clock_behind(behind_us);
 	if (patience_us <= 0)
 	{
 		char resume[LAYOUT_TIME_SIZE];
@@ -253,19 +323,20 @@ wait_for_clock(const Layout *layout, TimestampTz now, int64 latest_tick,
 					(behind_us + US_PER_MS - 1) / US_PER_MS),
 			 errdetail("Waited " INT64_FORMAT
 					   " ms for it; \"snowflake.clock_tolerance\" is %d ms.",
-					   *waited_us / US_PER_MS, settings_clock_tolerance_ms()),
+					   my_call.behind_us / US_PER_MS,
+					   settings_clock_tolerance_ms()),
 			 errhint(
 				 "Check the server's time synchronization. Minting goes on by itself when the clock has reached %s.",
 				 resume)));
 	}
 	if (event == 0)
 		event = named_wait_event("SnowflakeClockBehind");
-	*waited_us +=
+	my_call.behind_us +=
 		wait_us(Min(Min(behind_us, patience_us), CLOCK_POLL_US), event);
 }
 
 /* Wait for the horizon to be moved past a tick, or fail with the reason. */
-static void
+static pg_noinline void
 wait_for_horizon(int64 tick)
 {
 	HorizonWait wait = {0};
@@ -280,7 +351,7 @@ wait_for_horizon(int64 tick)
 }
 
 /* Nobody mints in a tick before this one any more. */
-static void
+static pg_noinline void
 begin_tick(int64 tick)
 {
 	uint64 latest = pg_atomic_read_u64(&horizon_bounds->latest);
@@ -294,14 +365,37 @@ begin_tick(int64 tick)
 }
 
 /*
+ * The tick of a time, which can be minted in.  A tick lasts for many calls,
+ * and finding it takes a division, so it is found once.
+ */
+static inline int64
+mint_tick(TimestampTz now)
+{
+	const Layout	  *layout = my_layout;
+	static TimestampTz began = PG_INT64_MIN;
+	static int64	   tick;
+
+	if ((uint64) now - (uint64) began < (uint64) layout->tick_us)
+		return tick;
+	if (!layout_tick_of_time(layout, now, &tick) || tick < 0 ||
+		tick > layout->last_mint_tick)
+	{
+		began = PG_INT64_MIN;
+		report_time_range(layout, now, 0, layout->last_mint_tick);
+	}
+	began = layout_time_of_tick(layout, tick);
+	return tick;
+}
+
+/*
  * The present tick, which lies within the bounds.
  *
  * The horizon is read before the latest tick (see horizon.h), and both before
  * the clock: a clock that is found before the latest tick has truly been set
  * back, and is not just read by a slower process.
  */
-static int64
-read_tick(const Layout *layout, int64 *waited_us)
+static pg_attribute_always_inline int64
+read_tick(void)
 {
 	for (;;)
 	{
@@ -315,11 +409,9 @@ read_tick(const Layout *layout, int64 *waited_us)
 		latest = (int64) pg_atomic_read_u64(&horizon_bounds->latest);
 		pg_read_barrier();
 		now = GetCurrentTimestamp();
-		if (!layout_tick_of_time(layout, now, &tick) || tick < 0 ||
-			tick > layout->last_mint_tick)
-			report_time_range(layout, now, 0, layout->last_mint_tick);
+		tick = mint_tick(now);
 		if (tick < latest)
-			wait_for_clock(layout, now, latest, waited_us);
+			wait_for_clock(now, latest);
 		else if (tick >= horizon)
 			wait_for_horizon(tick);
 		else
@@ -341,7 +433,7 @@ read_tick(const Layout *layout, int64 *waited_us)
  * present tick's first, the last one's successor, and the caller's floor.  It
  * is taken if its tick has begun.
  */
-static Outcome
+static pg_attribute_always_inline Outcome
 take(ShardState *shard, const Layout *layout, int64 tick, int64 floor,
 	 int64 *position)
 {
@@ -353,11 +445,17 @@ take(ShardState *shard, const Layout *layout, int64 tick, int64 floor,
 	last = shard->last;
 	*position = Max(least, last + 1);
 	if (layout_position_tick(layout, *position) <= tick)
+	{
 		shard->last = *position;
+		shard->counters.minted++;
+	}
 	else if (layout_position_tick(layout, last) > tick)
 		outcome = STALE;
 	else
+	{
+		shard->counters.exhausted++;
 		outcome = FULL;
+	}
 	SpinLockRelease(&shard->lock);
 	return outcome;
 }
@@ -366,99 +464,25 @@ take(ShardState *shard, const Layout *layout, int64 tick, int64 floor,
 static int64
 mint_on(const Layout *layout, int32 shard)
 {
-	int64 waited_us = 0;
-	int64 position;
+	ShardState *state = &shards[shard].state;
+	int64		position;
 
+	my_call = (MintCall){.shard = state};
 	for (;;)
 	{
-		int64	tick = read_tick(layout, &waited_us);
-		Outcome outcome =
-			take(&shards[shard].state, layout, tick, 0, &position);
+		int64	tick = read_tick();
+		Outcome outcome = take(state, layout, tick, 0, &position);
 
 		if (outcome == TAKEN)
 			return layout_id_at(layout, position, shard);
 		if (outcome == FULL)
-			wait_for_tick_after(layout, tick);
+			wait_for_tick_after(tick);
 	}
 }
 
-/*
- * Where among the own shards a search for a position in this tick begins.
- *
- * A session's ids increase.  If its last id is of this tick, then with the
- * shard above the sequence only that id's shard and higher ones can follow;
- * with the sequence above the shard, the next one makes the closest id, and
- * going round uses all shards evenly.
- */
+/* The place of the first own shard that is not below the given one. */
 static int
-first_to_try(const Layout *layout, const OwnShards *own, int64 tick)
-{
-	int i = 0;
-
-	if (my_slot->minted == 0 || layout_tick(layout, my_slot->last_id) != tick)
-		return 0;
-	while (i < own->count && own->shard[i] < my_slot->shard)
-		i++;
-	if (layout->sequence_shift > layout->shard_shift && i < own->count &&
-		own->shard[i] == my_slot->shard)
-		i++;
-	return i % own->count;
-}
-
-/*
- * Mint on the server's own shards: the first that has a position left in this
- * tick, and whose id follows all that this session minted.
- */
-static int64
-mint_on_own(const Layout *layout, const OwnShards *own)
-{
-	int64 waited_us = 0;
-	int64 position;
-
-	for (;;)
-	{
-		int64	tick = read_tick(layout, &waited_us);
-		int		i = first_to_try(layout, own, tick);
-		Outcome outcome = FULL;
-
-		for (int tries = 0; tries < own->count && outcome == FULL; tries++)
-		{
-			int32 shard = own->shard[i];
-			int64 floor =
-				layout_position_after(layout, my_slot->last_id, shard);
-
-			outcome =
-				take(&shards[shard].state, layout, tick, floor, &position);
-			if (outcome == TAKEN)
-				return layout_id_at(layout, position, shard);
-			i = (i + 1) % own->count;
-		}
-		if (outcome == FULL)
-			wait_for_tick_after(layout, tick);
-	}
-}
-
-/* All that must hold before anything is minted; returns the layout. */
-static const Layout *
-prepare_to_mint(void)
-{
-	const Layout *layout = cluster_layout();
-
-	if (RecoveryInProgress())
-		ereport(ERROR,
-				(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
-				 errmsg("cannot mint ids during recovery"),
-				 errhint("Mint on the primary server. Ids can be read here.")));
-	if (!IsUnderPostmaster)
-		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-						errmsg("cannot mint ids in single-user mode")));
-	if (my_slot == NULL)
-		claim_slot();
-	return layout;
-}
-
-static bool
-owns_shard(const OwnShards *own, int32 shard)
+place_of_shard(const OwnShards *own, int32 shard)
 {
 	int low = 0;
 	int high = own->count;
@@ -472,7 +496,104 @@ owns_shard(const OwnShards *own, int32 shard)
 		else
 			high = middle;
 	}
-	return low < own->count && own->shard[low] == shard;
+	return low;
+}
+
+static bool
+owns_shard(const OwnShards *own, int32 shard)
+{
+	int place = place_of_shard(own, shard);
+
+	return place < own->count && own->shard[place] == shard;
+}
+
+/*
+ * Where among the own shards a search for a position in this tick begins: at
+ * the first, or, if the session's last id is of this tick, at that id's shard
+ * or the next.
+ */
+static inline int
+first_to_try(const Layout *layout, const OwnShards *own, int64 tick, bool next)
+{
+	static int place = 0; /* where the last search began, as a guess */
+	int32	   shard;
+
+	if (layout_tick(layout, my_last_id()) != tick)
+		return 0;
+	shard = layout_shard(layout, my_last_id()) + next;
+	if (place >= own->count || own->shard[place] != shard)
+		place = place_of_shard(own, shard);
+	return place;
+}
+
+/*
+ * Mint on the server's own shards: the first that has a position left in this
+ * tick, and whose id follows all that this session minted.
+ *
+ * With the shard above the sequence, only higher shards can follow in this
+ * tick, and all of their ids do.  With the sequence above the shard, the
+ * search goes round, beginning with the next shard, which makes the closest id
+ * and uses all shards evenly; the floor tells what follows.
+ */
+static int64
+mint_on_own(const Layout *layout, const OwnShards *own)
+{
+	bool  goes_round = layout->sequence_shift > layout->shard_shift;
+	int64 last_id = my_last_id();
+	int64 position;
+
+	my_call = (MintCall){.shard = &shards[own->shard[0]].state};
+	for (;;)
+	{
+		int64	tick = read_tick();
+		int		first = first_to_try(layout, own, tick, goes_round);
+		int		end = goes_round ? first + own->count : own->count;
+		Outcome outcome = FULL;
+
+		for (int i = first; i < end && outcome == FULL; i++)
+		{
+			int32 shard = own->shard[goes_round ? i % own->count : i];
+			int64 floor =
+				goes_round ? layout_position_after(layout, last_id, shard) : 0;
+
+			my_call.shard = &shards[shard].state;
+			outcome = take(my_call.shard, layout, tick, floor, &position);
+			if (outcome == TAKEN)
+				return layout_id_at(layout, position, shard);
+		}
+		if (outcome == FULL)
+			wait_for_tick_after(tick);
+	}
+}
+
+/* All that must hold before a process mints for the first time. */
+static pg_noinline void
+begin_to_mint(void)
+{
+	const Layout *layout = cluster_layout();
+
+	if (RecoveryInProgress())
+		ereport(ERROR,
+				(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
+				 errmsg("cannot mint ids during recovery"),
+				 errhint("Mint on the primary server. Ids can be read here.")));
+	if (!IsUnderPostmaster)
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						errmsg("cannot mint ids in single-user mode")));
+	if (my_slot == NULL)
+		claim_slot(layout);
+}
+
+/*
+ * The layout to mint with, when all that must hold does.  None of it can cease
+ * to hold while the server runs, so whoever has minted need not ask again.
+ */
+static pg_attribute_always_inline const Layout *
+prepare_to_mint(void)
+{
+	if (unlikely(my_slot == NULL || !has_minted()))
+		begin_to_mint();
+	return my_layout;
 }
 
 /* snowflake_nextval(shard int) */
@@ -482,7 +603,6 @@ snowflake_nextval_shard(PG_FUNCTION_ARGS)
 	int32			 shard = PG_GETARG_INT32(0);
 	const Layout	*layout = prepare_to_mint();
 	const OwnShards *own = settings_own_shards();
-	int64			 id;
 
 	if (shard < 0 || shard > layout_last_shard(layout))
 		report_part_range(layout, "shard", shard, layout_last_shard(layout));
@@ -495,9 +615,7 @@ snowflake_nextval_shard(PG_FUNCTION_ARGS)
 					   settings_own_shards_text()),
 			 errhint(
 				 "Call snowflake_nextval() without an argument to mint on this server's own shards.")));
-	id = mint_on(layout, shard);
-	note_mint(id, shard);
-	PG_RETURN_INT64(id);
+	PG_RETURN_INT64(note_mint(mint_on(layout, shard)));
 }
 
 /* snowflake_nextval() */
@@ -506,7 +624,6 @@ snowflake_nextval(PG_FUNCTION_ARGS)
 {
 	const Layout	*layout = prepare_to_mint();
 	const OwnShards *own = settings_own_shards();
-	int64			 id;
 
 	if (own->count == 0)
 		ereport(
@@ -515,9 +632,7 @@ snowflake_nextval(PG_FUNCTION_ARGS)
 			 errmsg("no shard is configured for this server"),
 			 errhint(
 				 "Set \"snowflake.shards\" to the shards that are this server's alone, such as '5' or '0-7', or name a shard, as in snowflake_nextval(5).")));
-	id = mint_on_own(layout, own);
-	note_mint(id, layout_shard(layout, id));
-	PG_RETURN_INT64(id);
+	PG_RETURN_INT64(note_mint(mint_on_own(layout, own)));
 }
 
 /* The last id that this session minted. */
@@ -525,10 +640,64 @@ Datum
 snowflake_lastval(PG_FUNCTION_ARGS)
 {
 	(void) settings_layout();
-	if (my_slot == NULL || my_slot->minted == 0)
+	if (my_slot == NULL || !has_minted())
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("snowflake_lastval is not yet defined in this session"),
 				 errhint("Call snowflake_nextval first.")));
-	PG_RETURN_INT64(my_slot->last_id);
+	PG_RETURN_INT64(my_last_id());
+}
+
+/*-------------------------------------------------------------------------
+ * Statistics: see stats.c
+ *-------------------------------------------------------------------------
+ */
+
+void
+generator_read_shard(int32 shard, ShardStats *stats)
+{
+	ShardState *state = &shards[shard].state;
+	int64		last;
+
+	SpinLockAcquire(&state->lock);
+	last = state->last;
+	stats->counters = state->counters;
+	SpinLockRelease(&state->lock);
+	stats->has_minted = last >= 0;
+	stats->last_id = layout_id_at(settings_layout(), last, shard);
+}
+
+/* False where the slot is nobody's. */
+bool
+generator_read_backend(int index, BackendStats *stats)
+{
+	BackendSlot *slot = &slots[index].slot;
+
+	SpinLockAcquire(&slot->lock);
+	stats->pid = slot->pid;
+	stats->waits = slot->waits;
+	stats->waited_us = slot->waited_us;
+	SpinLockRelease(&slot->lock);
+	stats->minted = (int64) pg_atomic_read_u64(&slot->minted);
+	stats->last_id = (int64) pg_atomic_read_u64(&slot->last_id);
+	return stats->pid != 0;
+}
+
+TimestampTz
+generator_stats_reset_at(void)
+{
+	return (TimestampTz) pg_atomic_read_u64(&generator->stats_reset);
+}
+
+void
+generator_reset_stats(void)
+{
+	for (int64 i = 0; i <= layout_last_shard(settings_layout()); i++)
+	{
+		SpinLockAcquire(&shards[i].state.lock);
+		memset(&shards[i].state.counters, 0, sizeof(ShardCounters));
+		SpinLockRelease(&shards[i].state.lock);
+	}
+	pg_atomic_write_u64(&generator->stats_reset,
+						(uint64) GetCurrentTimestamp());
 }

@@ -8,7 +8,39 @@
 #ifndef SNOWFLAKE_GENERATOR_H
 #define SNOWFLAKE_GENERATOR_H
 
+#include "datatype/timestamp.h"
+
+/* What happened on a shard since the counters were set to 0. */
+typedef struct ShardCounters
+{
+	int64 minted;		/* ids */
+	int64 exhausted;	/* times that a call found a tick full */
+	int64 clock_behind; /* calls that met a clock that was behind */
+	int64 waited_us;	/* by all calls together */
+} ShardCounters;
+
+typedef struct ShardStats
+{
+	ShardCounters counters;
+	bool		  has_minted; /* since the server started */
+	int64		  last_id;	  /* meaningless before any */
+} ShardStats;
+
+typedef struct BackendStats
+{
+	int	  pid;
+	int64 minted;  /* ids */
+	int64 last_id; /* meaningless before any */
+	int64 waits;
+	int64 waited_us;
+} BackendStats;
+
 extern Size generator_shmem_size(void);
 extern void generator_shmem_startup(void);
+
+extern void		   generator_read_shard(int32 shard, ShardStats *stats);
+extern bool		   generator_read_backend(int index, BackendStats *stats);
+extern TimestampTz generator_stats_reset_at(void);
+extern void		   generator_reset_stats(void);
 
 #endif /* SNOWFLAKE_GENERATOR_H */

@@ -676,27 +676,6 @@ layout_tick_of_time(const Layout *layout, TimestampTz time, int64 *tick)
 }
 
 /*
- * The least position on a shard whose id is greater than the given one.
- *
- * With the shard above the sequence, a lower shard has none left in the id's
- * tick and a higher one has all; with the sequence above the shard, it
- * depends on the shard whether the same sequence number still will do.
- */
-int64
-layout_position_after(const Layout *layout, int64 id, int shard)
-{
-	int64 tick = layout_tick(layout, id);
-	int32 id_shard = layout_shard(layout, id);
-	int64 same = layout_position(layout, tick, layout_sequence(layout, id));
-
-	if (layout->sequence_shift > layout->shard_shift)
-		return shard > id_shard ? same : same + 1;
-	if (shard == id_shard)
-		return same + 1;
-	return layout_position(layout, shard > id_shard ? tick : tick + 1, 0);
-}
-
-/*
  * The ids whose time is at or after a given one, or, with "later", after it.
  * Times are those that layout_time_of_tick() gives: ticks beyond what the
  * server can hold are infinitely early or late.

@@ -100,10 +100,9 @@ extern const LayoutPreset *layout_preset_of(const Layout *layout);
 extern void layout_describe(const Layout *layout, char *buffer, size_t size);
 extern void layout_format_time(TimestampTz time, char *buffer, size_t size);
 
-extern int	 layout_quotable(const char *start, const char *end);
-extern bool	 layout_tick_of_time(const Layout *layout, TimestampTz time,
-								 int64 *tick);
-extern int64 layout_position_after(const Layout *layout, int64 id, int shard);
+extern int	layout_quotable(const char *start, const char *end);
+extern bool layout_tick_of_time(const Layout *layout, TimestampTz time,
+								int64 *tick);
 
 extern LayoutIdRange layout_ids(const Layout	*layout,
 								LayoutComparison comparison, TimestampTz time);
@@ -183,6 +182,27 @@ layout_id_at(const Layout *layout, int64 position, int32 shard)
 {
 	return layout_pack(layout, layout_position_tick(layout, position), shard,
 					   (int32) (position & layout_last_sequence(layout)));
+}
+
+/*
+ * The least position on a shard whose id is greater than the given one.
+ *
+ * With the shard above the sequence, a lower shard has none left in the id's
+ * tick and a higher one has all; with the sequence above the shard, it
+ * depends on the shard whether the same sequence number still will do.
+ */
+static inline int64
+layout_position_after(const Layout *layout, int64 id, int shard)
+{
+	int64 tick = layout_tick(layout, id);
+	int32 id_shard = layout_shard(layout, id);
+	int64 same = layout_position(layout, tick, layout_sequence(layout, id));
+
+	if (layout->sequence_shift > layout->shard_shift)
+		return shard > id_shard ? same : same + 1;
+	if (shard == id_shard)
+		return same + 1;
+	return layout_position(layout, shard > id_shard ? tick : tick + 1, 0);
 }
 
 /* The start of a tick, infinite where the server's timestamps end. */

@@ -11,6 +11,8 @@
  */
 #include "postgres.h"
 
+#include "portability/instr_time.h"
+
 #include "report.h"
 
 void
@@ -59,4 +61,21 @@ report_time_range(const Layout *layout, TimestampTz time, int64 first_tick,
 					errmsg("time %s is out of the layout's range", at),
 					errdetail("Layout \"%s\" holds the times from %s to %s.",
 							  name, first, last)));
+}
+
+/*
+ * Is a line due that is logged at most once an interval, by all processes that
+ * share "after"?  Counted by a clock that nobody can set; 0 is due at once.
+ */
+bool
+may_log_now(pg_atomic_uint64 *after, int64 interval_us)
+{
+	instr_time now;
+	uint64	   due = pg_atomic_read_u64(after);
+
+	INSTR_TIME_SET_CURRENT(now);
+	return INSTR_TIME_GET_MICROSEC(now) >= due &&
+		   pg_atomic_compare_exchange_u64(after, &due,
+										  INSTR_TIME_GET_MICROSEC(now) +
+											  interval_us);
 }

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * report.h
- *	  Errors that more than one file raises.  See report.c.
+ *	  Errors that more than one file raises, and how often the log is told.
+ *	  See report.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,6 +11,9 @@
 
 #include "compat.h"
 #include "layout.h"
+#include "port/atomics.h"
+
+extern bool may_log_now(pg_atomic_uint64 *after, int64 interval_us);
 
 pg_noreturn extern void report_invalid_layout(const LayoutError *error);
 pg_noreturn extern void report_part_range(const Layout *layout,
