@@ -15,6 +15,7 @@ OBJS = \
 	src/layout.o \
 	src/decode.o \
 	src/codec.o \
+	src/copy.o \
 	src/generator.o \
 	src/horizon.o \
 	src/planner.o \

@@ -31,3 +31,19 @@ COMMENT ON FUNCTION snowflake_stat_backends() IS 'statistics of sessions: see th
 COMMENT ON FUNCTION snowflake_stat_reset() IS 'set the counters of pg_stat_snowflake to 0';
 COMMENT ON VIEW pg_stat_snowflake IS 'what each shard has minted, and how its calls waited';
 COMMENT ON VIEW pg_stat_snowflake_backends IS 'what each live session has minted, and how it waited';
+
+-- COPY inserts rows in batches when a default is not volatile.  It calls these
+-- in place of snowflake_nextval(), and nobody else can.
+
+CREATE FUNCTION snowflake_copy_nextval() RETURNS snowflake
+    LANGUAGE C STABLE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+CREATE FUNCTION snowflake_copy_nextval(shard integer) RETURNS snowflake
+    LANGUAGE C STABLE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'snowflake_copy_nextval_shard';
+CREATE FUNCTION snowflake_nextval_support(internal) RETURNS internal
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME';
+ALTER FUNCTION snowflake_nextval() SUPPORT snowflake_nextval_support;
+ALTER FUNCTION snowflake_nextval(integer) SUPPORT snowflake_nextval_support;
+
+COMMENT ON FUNCTION snowflake_copy_nextval() IS 'what COPY calls in place of snowflake_nextval()';
+COMMENT ON FUNCTION snowflake_copy_nextval(integer) IS 'what COPY calls in place of snowflake_nextval(integer)';
+COMMENT ON FUNCTION snowflake_nextval_support(internal) IS 'planner support of snowflake_nextval';

@@ -10,6 +10,7 @@
 #ifndef SNOWFLAKE_COMPAT_H
 #define SNOWFLAKE_COMPAT_H
 
+#include "catalog/pg_proc_d.h"
 #include "storage/proc.h"
 #if PG_VERSION_NUM >= 160000
 #include "storage/relfilelocator.h"
@@ -45,6 +46,15 @@ extern PGDLLEXPORT void _PG_init(void);
 #if PG_VERSION_NUM < 160000
 #define guc_malloc(elevel, size) malloc(size)
 #define guc_free(pointer) free(pointer)
+#endif
+
+/* From 16 on one function looks at the privileges on objects of any kind. */
+#if PG_VERSION_NUM >= 160000
+#define function_aclcheck(function, role, mode) \
+	object_aclcheck(ProcedureRelationId, function, role, mode)
+#else
+#define function_aclcheck(function, role, mode) \
+	pg_proc_aclcheck(function, role, mode)
 #endif
 
 /* From 16 on relation files have locators, from 17 on processes numbers. */

@@ -9,6 +9,7 @@
 #define SNOWFLAKE_GENERATOR_H
 
 #include "datatype/timestamp.h"
+#include "fmgr.h"
 
 /* What happened on a shard since the counters were set to 0. */
 typedef struct ShardCounters
@@ -34,6 +35,9 @@ typedef struct BackendStats
 	int64 waits;
 	int64 waited_us;
 } BackendStats;
+
+extern PGDLLEXPORT Datum snowflake_nextval(PG_FUNCTION_ARGS);
+extern PGDLLEXPORT Datum snowflake_nextval_shard(PG_FUNCTION_ARGS);
 
 extern Size generator_shmem_size(void);
 extern void generator_shmem_startup(void);

@@ -20,6 +20,7 @@
 #include "storage/shmem.h"
 
 #include "compat.h"
+#include "copy.h"
 #include "generator.h"
 #include "horizon.h"
 #include "settings.h"
@@ -57,6 +58,7 @@ _PG_init(void)
 		return;
 	settings_define();
 	horizon_register_worker();
+	copy_install_hook();
 	prev_shmem_request_hook = shmem_request_hook;
 	shmem_request_hook = request_shared_memory;
 	prev_shmem_startup_hook = shmem_startup_hook;
