@@ -1,0 +1,176 @@
+--
+-- snowflake_audit: what a column holds that it should not.
+--
+CREATE EXTENSION snowflake;
+\set SHOW_CONTEXT never
+SET timezone = 'UTC';
+SET datestyle = 'ISO';
+
+-- nothing at all
+CREATE TABLE photos (id snowflake, url text);
+SELECT * FROM snowflake_audit('photos', 'id');
+
+-- some of everything; now lies between 2026 and 2070
+INSERT INTO photos (id)
+SELECT snowflake_encode('2026-01-01 12:00Z'::timestamptz + n * interval '1 min', n % 3, n % 7) FROM generate_series(1, 100) AS n
+UNION ALL VALUES
+    (NULL), (NULL),
+    (snowflake_encode('2075-06-01Z', 1, 5)), (snowflake_encode('2074-06-01Z', 9, 5)),
+    (snowflake_encode('2009-01-01Z', 2, 0)),
+    (snowflake_encode('2026-01-02Z', 1, 4095)), (snowflake_encode('2026-01-03Z', 1, 4095)), (snowflake_encode('2026-01-01Z', 2, 4095)),
+    ('-1'), (9223372036854775807);
+SELECT * FROM snowflake_audit('photos', 'id');
+SELECT * FROM snowflake_audit('photos', 'id', expected_shards => '1');
+SELECT * FROM snowflake_audit('photos', 'id', expected_shards => '0, 2 - 9', earliest => '2026-01-01 12:30Z');
+
+-- each counts what a query of its own counts
+SELECT finding, ids = CASE finding
+           WHEN 'all ids' THEN count(id)
+           WHEN 'null' THEN count(*) FILTER (WHERE id IS NULL)
+           WHEN 'in the future' THEN count(*) FILTER (WHERE id > now())
+           WHEN 'too early' THEN count(*) FILTER (WHERE id < timestamptz '2026-01-01 12:30Z')
+           WHEN 'unexpected shard' THEN count(*) FILTER (WHERE snowflake_shard(id) NOT IN (0, 2))
+           WHEN 'end of sequence' THEN count(*) FILTER (WHERE snowflake_sequence(id) = 4095) END AS right
+  FROM snowflake_audit('photos', 'id', NULL, '0,2', '2026-01-01 12:30Z'), photos
+ GROUP BY finding, ids ORDER BY finding;
+
+-- expected without being told: this server's own; not in another layout, and not with an empty list
+SET snowflake.shards = '0-2,9';
+SELECT ids, shards FROM snowflake_audit('photos', 'id') WHERE finding = 'unexpected shard';
+SELECT ids, shards FROM snowflake_audit('photos', 'id', 'discord') WHERE finding = 'unexpected shard';
+SELECT ids, shards FROM snowflake_audit('photos', 'id', expected_shards => ' ') WHERE finding = 'unexpected shard';
+RESET snowflake.shards;
+
+-- more shards than are shown
+CREATE TABLE many AS
+SELECT snowflake_encode('2026-01-01Z', shard, n) AS id FROM generate_series(1, 1000) AS shard, generate_series(0, shard % 10) AS n;
+SELECT ids, shards FROM snowflake_audit('many', 'id') WHERE finding = 'all ids';
+
+-- other layouts, one with times beyond the server's, and bigint, a domain, a view, a materialized one
+CREATE DOMAIN foreign_id AS bigint;
+CREATE TABLE messages (id foreign_id);
+INSERT INTO messages VALUES (175928847299117063), (175928847299121663), (NULL);
+SELECT * FROM snowflake_audit('messages', 'id', 'discord', '0-31');
+SELECT finding, ids, first_at, last_at
+  FROM snowflake_audit('messages', 'id', 'epoch=0 unit=86400s fields=timestamp:20,sequence:12,machine:12') WHERE ids > 0;
+CREATE VIEW seen AS SELECT id::text::bigint AS "the id" FROM messages;
+SELECT finding, ids, shards FROM snowflake_audit('seen', 'the id', 'discord');
+CREATE MATERIALIZED VIEW stored AS TABLE seen;
+SELECT finding, ids, shards FROM snowflake_audit('stored', 'the id', 'discord') WHERE ids > 0;
+
+-- partitions and children
+CREATE TABLE clicks (id bigint, n int) PARTITION BY LIST (n);
+SELECT ids FROM snowflake_audit('clicks', 'id') WHERE finding = 'all ids';
+CREATE TABLE clicks_1 PARTITION OF clicks FOR VALUES IN (1) PARTITION BY LIST (n);
+CREATE TABLE clicks_1_1 PARTITION OF clicks_1 FOR VALUES IN (1);
+CREATE TABLE clicks_2 (n int, id bigint);
+ALTER TABLE clicks ATTACH PARTITION clicks_2 FOR VALUES IN (2);
+CREATE TABLE "cli'cks" () INHERITS (messages);
+INSERT INTO clicks SELECT snowflake_encode('2026-01-01Z', n, 0), n FROM generate_series(1, 2) AS n;
+INSERT INTO "cli'cks" SELECT id FROM clicks;
+SELECT ids, shards FROM snowflake_audit('clicks', 'id') WHERE finding = 'all ids';
+SELECT ids, shards FROM snowflake_audit('clicks_1', 'id') WHERE finding = 'all ids';
+SELECT ids, shards FROM snowflake_audit('messages', 'id') WHERE finding = 'all ids';
+SELECT ids, shards FROM snowflake_audit('"cli''cks"', 'id') WHERE finding = 'all ids';
+
+-- a large table, a row a block: read in portions, each row once, whatever plans the session would like better
+CREATE UNLOGGED TABLE large (id snowflake, filler text) PARTITION BY LIST (id);
+CREATE UNLOGGED TABLE large_1 PARTITION OF large FOR VALUES IN (NULL);
+CREATE UNLOGGED TABLE large_2 PARTITION OF large DEFAULT;
+ALTER TABLE large_1 ALTER filler SET STORAGE PLAIN;
+ALTER TABLE large_2 ALTER filler SET STORAGE PLAIN;
+INSERT INTO large SELECT nullif(n, least(n, 100)), repeat('x', 8000) FROM generate_series(1, 4596) AS n;
+SELECT pg_stat_force_next_flush();
+BEGIN;
+SELECT finding, ids, shards, first_id, last_id FROM snowflake_audit('large', 'id');
+SELECT relname, seq_tup_read FROM pg_stat_xact_user_tables WHERE relname ~ '^large_' ORDER BY relname;
+COMMIT;
+SET client_min_messages = warning;
+SET enable_tidscan = off;
+SET min_parallel_table_scan_size = 0;
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SELECT pg_stat_force_next_flush();
+BEGIN;
+SELECT sum(ids) FROM snowflake_audit('large', 'id') WHERE finding IN ('all ids', 'null');
+SELECT relname, seq_tup_read FROM pg_stat_xact_user_tables WHERE relname ~ '^large_' ORDER BY relname;
+COMMIT;
+RESET ALL;
+\set SHOW_CONTEXT never
+SET timezone = 'UTC';
+SET datestyle = 'ISO';
+
+-- with a table that has no blocks to go by among the partitions
+CREATE EXTENSION file_fdw;
+CREATE SERVER files FOREIGN DATA WRAPPER file_fdw;
+CREATE FOREIGN TABLE large_3 (id snowflake, filler text) SERVER files OPTIONS (program 'echo 175928847299117063,x', format 'csv');
+ALTER TABLE large DETACH PARTITION large_2;
+CREATE TABLE larger (id snowflake, filler text);
+ALTER TABLE large_2 INHERIT larger;
+ALTER FOREIGN TABLE large_3 INHERIT larger;
+SELECT ids, last_id FROM snowflake_audit('larger', 'id') WHERE finding = 'all ids';
+DROP TABLE large, larger CASCADE;
+DROP EXTENSION file_fdw CASCADE;
+
+-- it can be stopped
+CREATE VIEW endless AS SELECT generate_series(1, 1000000000000000) AS id;
+SET statement_timeout = '200ms';
+SELECT * FROM snowflake_audit('endless', 'id');
+\echo :SQLSTATE
+RESET statement_timeout;
+
+-- what is asked wrongly
+SELECT snowflake_audit(NULL, 'id');
+\echo :SQLSTATE
+SELECT snowflake_audit('photos', NULL);
+SELECT snowflake_audit(0, 'id');
+\echo :SQLSTATE
+CREATE INDEX photos_url ON photos (url);
+SELECT snowflake_audit('photos_url', 'url');
+\echo :SQLSTATE
+SELECT snowflake_audit('photos', 'none');
+\echo :SQLSTATE
+SELECT snowflake_audit('photos', 'url');
+\echo :SQLSTATE
+SELECT snowflake_audit('photos', 'ctid');
+SELECT snowflake_audit('photos', 'id', 'facebook');
+\echo :SQLSTATE
+SELECT snowflake_audit('photos', 'id', '');
+SELECT snowflake_audit('photos', 'id', expected_shards => '1,x');
+\echo :SQLSTATE
+SELECT snowflake_audit('photos', 'id', expected_shards => '1,5-3');
+SELECT snowflake_audit('photos', 'id', expected_shards => '1,,3');
+SELECT snowflake_audit('photos', 'id', expected_shards => '0-1024');
+\echo :SQLSTATE
+SELECT snowflake_audit('photos', 'id', 'sonyflake', '0-1024') IS NOT NULL AS done LIMIT 1;
+
+-- one sees all of the rows or none
+CREATE ROLE regress_snowflake_auditor;
+SET ROLE regress_snowflake_auditor;
+SELECT snowflake_audit('clicks', 'id');
+\echo :SQLSTATE
+RESET ROLE;
+GRANT SELECT (id) ON clicks TO regress_snowflake_auditor;
+SET ROLE regress_snowflake_auditor;
+SELECT ids FROM snowflake_audit('clicks', 'id') WHERE finding = 'all ids';
+SELECT snowflake_audit('clicks_1', 'id');
+RESET ROLE;
+ALTER TABLE clicks ENABLE ROW LEVEL SECURITY;
+SET ROLE regress_snowflake_auditor;
+SELECT snowflake_audit('clicks', 'id');
+\echo :SQLSTATE
+RESET ROLE;
+DROP OWNED BY regress_snowflake_auditor;
+DROP ROLE regress_snowflake_auditor;
+
+-- the extension in a schema that is not searched
+CREATE SCHEMA "More Ids";
+ALTER EXTENSION snowflake SET SCHEMA "More Ids";
+SELECT finding, ids FROM "More Ids".snowflake_audit('photos', 'id') WHERE ids > 0;
+SELECT finding, ids FROM "More Ids".snowflake_audit('photos', 'id', 'epoch=2015-01-01 unit=1ms fields=timestamp:41,node:10,sequence:12') WHERE ids > 0;
+
+DROP TABLE photos, many, messages, clicks CASCADE;
+DROP VIEW endless;
+DROP DOMAIN foreign_id;
+DROP EXTENSION snowflake;
+DROP SCHEMA "More Ids";

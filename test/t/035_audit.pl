@@ -1,0 +1,58 @@
+# An audit on a standby, which can write nothing: it finds there what the
+# primary finds, says how far it is while it runs, and can be cancelled.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
+use PostgreSQL::Test::Utils;
+use SnowflakeTest;
+use Test::More;
+
+my $primary = new_server('primary', init => { allows_streaming => 1 }, conf => "snowflake.shards = '0-3'");
+
+$primary->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($primary, 'base', has_streaming => 1);
+$standby->start;
+
+# five thousand blocks of a row each, ids of another server and the future among them
+$primary->safe_psql('postgres', <<'SQL');
+CREATE TABLE photos (id snowflake PRIMARY KEY DEFAULT snowflake_nextval(), filler text);
+ALTER TABLE photos ALTER filler SET STORAGE PLAIN;
+INSERT INTO photos (filler) SELECT repeat('x', 8000) FROM generate_series(1, 4900);
+INSERT INTO photos SELECT snowflake_encode(now() + n * interval '1 day' - interval '51 days', 4 + n % 2, 4095), repeat('x', 8000)
+  FROM generate_series(1, 100) AS n;
+CREATE VIEW endless AS SELECT id FROM photos, generate_series(1, 1000000000) AS again(n);
+SQL
+$primary->wait_for_catchup($standby);
+
+my $audit = q{SELECT * FROM snowflake_audit('photos', 'id')};
+my %found;
+
+for my $node ($primary, $standby)
+{
+	my ($status, $out, $err) = $node->psql('postgres', $audit);
+
+	is($status, 0, $node->name . ': an audit succeeds');
+	$found{ $node->name } = $out;
+	is( () = $err =~ /^psql:.*NOTICE:  audited \d+ of 5000 blocks of "photos", \d+%$/mg, 3,
+		$node->name . ': it tells of its progress')
+	  or diag($err);
+	like($out, qr/^in the future\|49\|[45]: \d+, [45]: \d+\|/m, $node->name . ': ids in the future');
+	like($out, qr/^unexpected shard\|100\|4: 50, 5: 50\|/m, $node->name . ': ids of other shards');
+}
+is($found{standby}, $found{primary}, 'both find the same');
+
+# one that would take for ever
+my $running = start_session($standby, q{SET application_name = 'audit'; SELECT * FROM snowflake_audit('endless', 'id')});
+ok(wait_until($standby, q{SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'audit' AND query ~ 'endless'}),
+	'an audit runs');
+$standby->safe_psql('postgres', q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'audit'});
+ok(!finish_session($running), 'it ends when it is cancelled');
+like($running->{err}, qr/canceling statement due to user request/, 'for that reason');
+
+$standby->stop;
+$primary->stop;
+done_testing();
