@@ -74,7 +74,7 @@ SELECT ids, shards FROM snowflake_audit('messages', 'id') WHERE finding = 'all i
 SELECT ids, shards FROM snowflake_audit('"cli''cks"', 'id') WHERE finding = 'all ids';
 
 -- a large table, a row a block: read in portions, each row once, whatever plans the session would like better
-CREATE UNLOGGED TABLE large (id snowflake, filler text) PARTITION BY LIST (id);
+CREATE TABLE large (id snowflake, filler text) PARTITION BY LIST (id);
 CREATE UNLOGGED TABLE large_1 PARTITION OF large FOR VALUES IN (NULL);
 CREATE UNLOGGED TABLE large_2 PARTITION OF large DEFAULT;
 ALTER TABLE large_1 ALTER filler SET STORAGE PLAIN;
