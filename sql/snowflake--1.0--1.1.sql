@@ -130,10 +130,12 @@ BEGIN
             HINT = 'To audit ids that are stored otherwise, audit a view that casts them to bigint.';
     END IF;
 
-    reading := coalesce(', ' || quote_literal(layout), '');
-    EXECUTE format('SELECT %1$s.snowflake_shard(-1%2$s) AS shard, %1$s.snowflake_sequence(-1%2$s) AS sequence, '
-                   'coalesce($1, %1$s.snowflake_timestamp(0%2$s)) AS earliest', own, reading)
-        INTO last USING earliest;
+    -- Arguments have exactly the functions' types, here and below: whoever may
+    -- create functions in the extension's schema could offer a closer match.
+    reading := coalesce(', ' || quote_literal(layout) || '::text', '');
+    EXECUTE format('SELECT %1$s.snowflake_shard($2%2$s) AS shard, %1$s.snowflake_sequence($2%2$s) AS sequence, '
+                   'coalesce($1, %1$s.snowflake_timestamp($3%2$s)) AS earliest', own, reading)
+        INTO last USING earliest, -1::bigint, 0::bigint;
 
     -- The server's own shards mean nothing in another layout.
     IF expected_shards IS NULL AND layout IS NULL THEN

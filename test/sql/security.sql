@@ -158,7 +158,8 @@ DROP TABLE photos;
 
 -- A search_path that is out to deceive: a schema with a trap for every operator
 -- there is, for every function, type and relation that the extension's SQL
--- names, and one with a double of each of its own functions.
+-- names, and one with a double of each of its own functions.  And beside these
+-- themselves, others of their names, for arguments that are nearly of the type.
 CREATE SCHEMA hostile;
 CREATE SCHEMA double;
 CREATE VIEW words AS
@@ -171,6 +172,7 @@ SELECT DISTINCT word FROM (SELECT prosrc FROM members WHERE prolang NOT IN (SELE
 DO $$
 DECLARE
     o record;
+    near text;
     trap text := 'BEGIN RAISE ''trapped by %%'', %L; END';
 BEGIN
     FOR o IN SELECT oid::regoperator AS signature, oprname, oprleft::regtype, oprright::regtype, oprresult::regtype, oid
@@ -192,6 +194,15 @@ BEGIN
         EXECUTE format('CREATE OR REPLACE FUNCTION %s.%I(%s) RETURNS %s LANGUAGE plpgsql AS %L',
                        CASE WHEN o.is_own THEN 'double' ELSE 'hostile' END, o.proname,
                        o.arguments, o.result, format(trap, o.signature));
+    END LOOP;
+    FOR o IN SELECT proname, array_to_string(proargtypes::regtype[], ', ') AS arguments, prorettype::regtype AS result
+               FROM members WHERE proname IN (SELECT word FROM words) AND proargtypes::oid[] && '{bigint,text}'::regtype[]::oid[] LOOP
+        FOREACH near IN ARRAY ARRAY[replace(o.arguments, 'bigint', 'integer'), replace(o.arguments, 'text', 'name')] LOOP
+            IF near <> o.arguments THEN
+                EXECUTE format('CREATE FUNCTION public.%I(%s) RETURNS %s LANGUAGE plpgsql AS %L',
+                               o.proname, near, o.result, format(trap, near));
+            END IF;
+        END LOOP;
     END LOOP;
     FOR o IN SELECT typname FROM pg_type WHERE typnamespace = 'pg_catalog'::regnamespace AND typtype IN ('b', 'r', 'm') AND typname IN (SELECT word FROM words) LOOP
         EXECUTE format('CREATE DOMAIN hostile.%I AS boolean', o.typname);
@@ -241,6 +252,7 @@ TABLE public.recent;
 SELECT * FROM public.snowflake_adopt('public.orders', 'id', 5);
 SELECT * FROM public.snowflake_adopt('public.orders', 'id', 5, false);
 SELECT * FROM public.snowflake_audit('public.clicks', 'id', NULL, '0-4', '2026-02-01Z');
+SELECT finding, ids FROM public.snowflake_audit('public.clicks', 'id', 'discord');
 SELECT * FROM public.snowflake_audit('public.clicks', 'id', 'discord', '0,x');
 \o /dev/null
 :views;
@@ -254,7 +266,8 @@ DROP TABLE clicks, orders;
 SET client_min_messages = warning;
 DROP SCHEMA double CASCADE;
 DROP VIEW members CASCADE;
-DROP EXTENSION snowflake;
+DROP FUNCTION careless(integer), careless(), careless(text);
+DROP EXTENSION snowflake CASCADE;
 SET search_path = hostile, pg_catalog;
 CREATE EXTENSION snowflake SCHEMA hostile;
 CREATE TABLE public.orders (id bigint);
@@ -266,6 +279,12 @@ RESET search_path;
 DROP TABLE orders;
 DROP EXTENSION snowflake;
 DROP SCHEMA hostile CASCADE;
-DROP FUNCTION careless(integer), careless(), careless(text);
+DO $$
+DECLARE f regprocedure;
+BEGIN
+    FOR f IN SELECT oid FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND prosrc ~ 'trapped' LOOP
+        EXECUTE format('DROP FUNCTION %s', f);
+    END LOOP;
+END $$;
 DROP OWNED BY regress_snowflake_stranger, regress_snowflake_app, regress_snowflake_mint;
 DROP ROLE regress_snowflake_stranger, regress_snowflake_app, regress_snowflake_mint;
