@@ -158,12 +158,14 @@ BEGIN
     END LOOP;
 
     -- What is no ordinary table through and through has no blocks to go by,
-    -- and is read in one portion.
+    -- and who may read but some columns may not name one.  Both are read in
+    -- one portion.
     WITH RECURSIVE members(oid) AS (
         SELECT target::oid
         UNION
         SELECT i.inhrelid FROM members AS m JOIN pg_inherits AS i ON i.inhparent = m.oid)
-    SELECT CASE WHEN bool_and(c.relkind = 'p' OR a.amname IS NOT DISTINCT FROM 'heap')
+    SELECT CASE WHEN has_table_privilege(target, 'SELECT')
+                     AND bool_and(c.relkind = 'p' OR a.amname IS NOT DISTINCT FROM 'heap')
                 THEN array_agg(coalesce(pg_relation_size(c.oid), 0) / current_setting('block_size')::bigint)
                      FILTER (WHERE c.relkind <> 'p') END
       INTO sizes

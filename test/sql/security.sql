@@ -131,9 +131,30 @@ RESET snowflake.shards;
 SET ROLE regress_snowflake_stranger;
 SET snowflake.shards = '9';
 
+-- Those of a role are those of its sessions, not of whoever becomes it.
+RESET ROLE;
+SET ROLE regress_snowflake_app;
+SELECT current_setting('snowflake.shards') = '' AS none;
+
 -- What is a superuser's, or whose he says.
 SELECT snowflake_accept_layout();
 \echo :SQLSTATE
+RESET ROLE;
+GRANT EXECUTE ON FUNCTION snowflake_accept_layout() TO regress_snowflake_app;
+SET ROLE regress_snowflake_app;
+SELECT snowflake_accept_layout();
+RESET ROLE;
+
+-- Who may look.
+REVOKE EXECUTE ON FUNCTION snowflake_horizon(), snowflake_lastval() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION snowflake_horizon() TO pg_monitor;
+SET ROLE regress_snowflake_app;
+SELECT snowflake_horizon();
+\echo :SQLSTATE
+SELECT snowflake_lastval();
+\echo :SQLSTATE
+SET ROLE pg_monitor;
+SELECT horizon IS NOT NULL AS known FROM snowflake_horizon();
 RESET ROLE;
 
 -- DDL that the extension writes needs the rights that DDL by hand would.

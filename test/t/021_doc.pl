@@ -1,4 +1,4 @@
-# The pages on partitions and migration do what they say: their SQL runs in
+# The pages that show SQL do what they say: their SQL runs in
 # order, what they show is what comes out, and where they tell to change the
 # configuration, it is changed.
 
@@ -19,7 +19,7 @@ sub comparable
 	return join("\n", map { s/^-[-+]+$/---/r } map { s/ +/ /gr } map { s/^\s+|\s+$//gr } split(/\n/, $text));
 }
 
-for my $page ('partitions', 'migration')
+for my $page ('partitions', 'migration', 'audit', 'security')
 {
 	my $text = slurp_file("$FindBin::RealBin/../../doc/$page.md");
 	my $node = new_server($page, conf => "timezone = 'UTC'");
