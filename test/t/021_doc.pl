@@ -1,4 +1,4 @@
-# The pages that show SQL do what they say: their SQL runs in
+# The pages whose SQL needs nothing but a server do what they say: it runs in
 # order, what they show is what comes out, and where they tell to change the
 # configuration, it is changed.
 
