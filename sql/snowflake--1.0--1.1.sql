@@ -54,8 +54,8 @@ COMMENT ON FUNCTION snowflake_nextval_support(internal) IS 'planner support of s
 -- STABLE, it sees all portions of the table as of its call.  A portion is so
 -- many blocks of each partition and child, all read by way of the table that
 -- was named, whose privileges count.  Rows are put into groups of like ones,
--- of which each finding then takes its share: that calls each function once a
--- row.  (A planner that might take a parallel plan would read the whole table
+-- of which each finding then takes its share, so that a row is looked at once.
+-- (A planner that might take a parallel plan would read the whole table
 -- for each portion; with row security an audit would be one of what the caller
 -- may see.)
 
