@@ -64,15 +64,13 @@ process_utility(PlannedStmt *statement, const char *text, bool read_only_tree,
 				QueryEnvironment *environment, DestReceiver *destination,
 				QueryCompletion *completion)
 {
-	bool					 outer = copying;
-	ProcessUtility_hook_type next =
-		prev_process_utility ? prev_process_utility : standard_ProcessUtility;
+	bool outer = copying;
 
 	copying = is_copy_from(statement);
 	PG_TRY();
 	{
-		next(statement, text, read_only_tree, context, params, environment,
-			 destination, completion);
+		prev_process_utility(statement, text, read_only_tree, context, params,
+							 environment, destination, completion);
 	}
 	PG_FINALLY();
 	{
@@ -84,7 +82,8 @@ process_utility(PlannedStmt *statement, const char *text, bool read_only_tree,
 void
 copy_install_hook(void)
 {
-	prev_process_utility = ProcessUtility_hook;
+	prev_process_utility =
+		ProcessUtility_hook ? ProcessUtility_hook : standard_ProcessUtility;
 	ProcessUtility_hook = process_utility;
 }
 
