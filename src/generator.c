@@ -130,6 +130,9 @@ static PaddedSlot	  *slots = NULL;
 static BackendSlot	*my_slot = NULL;
 static const Layout *my_layout = NULL;
 
+/* Has this session met another one on a shard since it last had to wait? */
+static bool met_others = false;
+
 /* The call that is minting; a process has one at a time. */
 static MintCall my_call;
 
@@ -508,32 +511,36 @@ owns_shard(const OwnShards *own, int32 shard)
 }
 
 /*
- * Where among the own shards a search for a position in this tick begins: at
- * the first, or, if the session's last id is of this tick, at that id's shard
- * or the next.
+ * Where among the own shards a session begins in a new tick: at the first; but
+ * sessions that keep meeting there would hand its cache line to and fro, so one
+ * that has met another begins at a place of its own.
  */
 static inline int
-first_to_try(const Layout *layout, const OwnShards *own, int64 tick, bool next)
+place_to_begin(const OwnShards *own)
 {
-	static int place = 0; /* where the last search began, as a guess */
-	int32	   shard;
+	return met_others ? my_backend_index() % own->count : 0;
+}
 
-	if (layout_tick(layout, my_last_id()) != tick)
-		return 0;
-	shard = layout_shard(layout, my_last_id()) + next;
+/* The place of a shard, which is likely to be that of the last one asked for. */
+static inline int
+place_to_go_on(const OwnShards *own, int32 shard)
+{
+	static int place = 0;
+
 	if (place >= own->count || own->shard[place] != shard)
 		place = place_of_shard(own, shard);
 	return place;
 }
 
 /*
- * Mint on the server's own shards: the first that has a position left in this
- * tick, and whose id follows all that this session minted.
+ * Mint on the server's own shards: on the first, from a place on, that has a
+ * position left in this tick.
  *
- * With the shard above the sequence, only higher shards can follow in this
- * tick, and all of their ids do.  With the sequence above the shard, the
- * search goes round, beginning with the next shard, which makes the closest id
- * and uses all shards evenly; the floor tells what follows.
+ * A session's ids increase.  In a new tick any shard will do.  In the tick of
+ * the session's last id, with the shard above the sequence, only that id's
+ * shard and higher ones can follow, and all of their next ids do.  With the
+ * sequence above the shard, the search goes round from the next shard on, which
+ * makes the closest id and uses all shards evenly; the floor tells what follows.
  */
 static int64
 mint_on_own(const Layout *layout, const OwnShards *own)
@@ -546,23 +553,34 @@ mint_on_own(const Layout *layout, const OwnShards *own)
 	for (;;)
 	{
 		int64	tick = read_tick();
-		int		first = first_to_try(layout, own, tick, goes_round);
-		int		end = goes_round ? first + own->count : own->count;
+		bool	fresh = layout_tick(layout, last_id) != tick;
+		int		begin = fresh ? place_to_begin(own) :
+								place_to_go_on(own, layout_shard(layout, last_id) +
+														goes_round);
+		int		end = fresh || goes_round ? begin + own->count : own->count;
 		Outcome outcome = FULL;
 
-		for (int i = first; i < end && outcome == FULL; i++)
+		for (int i = begin; i < end && outcome == FULL; i++)
 		{
-			int32 shard = own->shard[goes_round ? i % own->count : i];
+			int32 shard = own->shard[i < own->count ? i : i - own->count];
 			int64 floor =
 				goes_round ? layout_position_after(layout, last_id, shard) : 0;
 
 			my_call.shard = &shards[shard].state;
 			outcome = take(my_call.shard, layout, tick, floor, &position);
 			if (outcome == TAKEN)
-				return layout_id_at(layout, position, shard);
+			{
+				int64 id = layout_id_at(layout, position, shard);
+
+				met_others |= fresh && layout_sequence(layout, id) > 0;
+				return id;
+			}
 		}
 		if (outcome == FULL)
+		{
+			met_others = false; /* who begins at the first has the most */
 			wait_for_tick_after(tick);
+		}
 	}
 }
 
