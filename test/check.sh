@@ -26,6 +26,9 @@ SUPPORTED=(15 17 18)
 declare -A SUITE=([15]=bookworm [17]=trixie [18]=forky)
 TEST_PACKAGES=(perl libipc-run-perl libfaketime)
 CLIENT_PACKAGES=(python3-psycopg libpostgresql-jdbc-java default-jdk-headless nodejs node-pg)
+CLUSTER_EXTENSIONS=(pglogical)  # what test/cluster uses, and what it runs itself
+CLUSTER_SERVICES=(patroni etcd-server)
+CLUSTER_LIBRARIES=(python3-etcd)
 FORMATTER=clang-format-14
 MODEL_PACKAGES=(spin gcc libc6-dev)
 
@@ -35,7 +38,7 @@ skipped=0
 
 usage() {
     cat <<END
-Usage: test/check.sh [--pg MAJOR | --all] [--soak MINUTES]
+Usage: test/check.sh [--pg MAJOR | --all] [--cluster] [--soak MINUTES]
 
 Build snowflake and run its tests on throwaway servers.  Ends with a line
 "N passed, N failed", and with "N skipped" if anything was; exits with 0 if
@@ -43,6 +46,8 @@ nothing failed.
 
   --pg MAJOR   with this major of PostgreSQL (default: the distribution's own)
   --all        with each of ${SUPPORTED[*]}
+  --cluster    with majors that this distribution has, with millions of rows
+               and beside other projects' programs, too
   --soak N     and then run soak.sh for N minutes, with the default major
   --help       this text
 
@@ -54,6 +59,7 @@ END
 
 parse_arguments() {
     majors=()
+    cluster=()
     soak_minutes=0
     while (($#)); do
         case $1 in
@@ -63,6 +69,7 @@ parse_arguments() {
                 majors=("$2")
                 shift
                 ;;
+            --cluster) cluster=(--cluster) ;;
             --soak)
                 [[ ${2-} =~ ^[1-9][0-9]{0,3}$ ]] || die "--soak needs a number of minutes"
                 soak_minutes=$2
@@ -97,6 +104,9 @@ plan() {
             die "PostgreSQL $major is neither in this distribution nor among ${SUPPORTED[*]}"
         fi
     done
+    if ((${#cluster[@]} && ${#here[@]} == 0)); then
+        die "--cluster needs a major that this distribution has"
+    fi
 }
 
 skip() {
@@ -197,23 +207,49 @@ install_clients() {
     done
 }
 
-# Into the copy goes what is not installed.  The package of PgBouncer would
-# start it as a service, so it is unpacked instead; and a Node.js that is not
-# the distribution's has its own way to a package.
-add_clients() {
-    local dir=$1
+# Unpack a package whose installation would start a service.  The libraries
+# that it depends on, and those named, are installed.
+unpack_package() {
+    local dir=$1 package=$2
     local -a libraries=()
-    mkdir "$dir/tools"
-    if [[ ! -x /usr/sbin/pgbouncer ]] && has_package pgbouncer; then
-        mapfile -t libraries < <(apt-cache depends pgbouncer | sed -n 's/^  Depends: \(lib.*\)/\1/p')
-        if install_packages "${libraries[@]}"; then
-            (cd "$dir/tools" && apt-get -qq download pgbouncer && dpkg -x pgbouncer_*.deb .) >/dev/null 2>&1 || true
+    shift 2
+    if ! is_installed "$package" && has_package "$package"; then
+        mapfile -t libraries < <(apt-cache depends "$package" |
+            sed -n 's/^  Depends: \(\(lib\|python3-\).*\)/\1/p')
+        if install_packages "${libraries[@]}" "$@"; then
+            (cd "$dir" && apt-get -qq download "$package" && dpkg -x "$package"_*.deb .) >/dev/null 2>&1 || true
         fi
     fi
+}
+
+# Into the copy goes what is not installed: PgBouncer; and a Node.js that is
+# not the distribution's has its own way to a package.
+add_clients() {
+    local dir=$1
+    mkdir "$dir/tools"
+    [[ -x /usr/sbin/pgbouncer ]] || unpack_package "$dir/tools" pgbouncer
     if ! has_client node-pg && has_client nodejs; then
         attend npm install --prefix "$dir/tree/test/clients" --no-package-lock --no-audit \
             --no-fund --ignore-scripts --fetch-retries=0 >/dev/null 2>&1 </dev/null || true
     fi
+}
+
+# ---------------------------------------------------------------------------
+# What test/cluster runs with
+#
+# Like the clients: only on this machine, and what cannot be had is skipped
+# there.
+
+add_cluster() {
+    local dir=$1 major=$2 name
+    for name in "${CLUSTER_EXTENSIONS[@]}"; do
+        if has_package "postgresql-$major-$name"; then
+            install_packages "postgresql-$major-$name" || true
+        fi
+    done
+    for name in "${CLUSTER_SERVICES[@]}"; do
+        unpack_package "$dir/tools" "$name" "${CLUSTER_LIBRARIES[@]}"
+    done
 }
 
 # ---------------------------------------------------------------------------
@@ -276,10 +312,15 @@ trap 'end_builders; cleanup' EXIT
 # Run the suites for major $1 in root $2 (empty: this machine).
 run_suites() {
     local major=$1 began=$SECONDS dir p=0 f=1 s=0
+    local -a options=()
     say "PostgreSQL $major${2:+ on Debian ${SUITE[$major]}}"
     make_copy "$2"
-    [[ $2 ]] || add_clients "${SCRATCH[-1]}"
-    as_tester "$major" bash test/suites.sh || true
+    if [[ -z $2 ]]; then
+        add_clients "${SCRATCH[-1]}"
+        options=("${cluster[@]}")
+        ((${#options[@]} == 0)) || add_cluster "${SCRATCH[-1]}" "$major"
+    fi
+    as_tester "$major" bash test/suites.sh "${options[@]}" || true
     dir=${SCRATCH[-1]}
     # No tally means that the suites were killed, which is one failure.
     [[ ! -f $dir/tally ]] || read -r p f s <"$dir/tally"

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 #
-# suites.sh -- build snowflake and run its three test suites, for one major
+# suites.sh -- build snowflake and run its test suites, for one major
+#
+#   test/suites.sh [--cluster]
 #
 # The part of check.sh that happens as an unprivileged user in a copy of the
 # source tree, with nothing of the user's environment.  Builds with warnings
@@ -10,10 +12,14 @@
 #   isolation   interleavings of several sessions, likewise
 #   tap         Perl scripts that start, crash and restart servers themselves
 #
+# and, when asked for, the latter with millions of rows, and
+#
+#   cluster     scripts that need other projects' programs
+#
 # through "make installcheck", which knows how each server version wants them
 # run.  Prints a line for each test, and after a failure the end of the logs,
 # since the copy does not outlive the run.  Leaves "passed failed skipped" in
-# ../tally, counting tests in the first two and assertions in the third.  A
+# ../tally, counting tests in the first two and assertions in the others.  A
 # suite that stops half way is a failure, and so is one without any test.
 
 set -euo pipefail
@@ -145,6 +151,7 @@ count_tap() {
         fi
     elif [[ $1 =~ \ \.\.\ skipped: ]]; then
         skipped=$((skipped + 1))        # a whole script
+        say "    SKIPPED $name: ${1##*skipped: }"
     fi
     shopt -u nocasematch
 }
@@ -178,14 +185,23 @@ run_script() {
     done
 }
 
-run_tap() {
-    local script before=$((passed + failed))
-    say "  tap"
+# Run the scripts of a directory.
+run_scripts() {
+    local suite=$1 directory=$2 script before=$((passed + failed + skipped))
+    say "  $suite"
     export TEMP_CONFIG=$STAGE/server.conf
-    for script in test/t/*.pl; do
+    for script in "$directory"/*.pl; do
         [[ ! -f $script ]] || run_script "$script"
     done
-    ((passed + failed > before)) || fail "no test was run"
+    ((passed + failed + skipped > before)) || fail "no test was run"
+}
+
+# Programs that check.sh unpacked are in the path, last.
+run_cluster() {
+    export PATH=$PATH:$SNOWFLAKE_TOOLS/usr/bin:$SNOWFLAKE_TOOLS/usr/sbin
+    export PYTHONPATH=$SNOWFLAKE_TOOLS/usr/lib/python3/dist-packages
+    LIMIT=1800
+    run_scripts cluster test/cluster
 }
 
 # ---------------------------------------------------------------------------
@@ -201,6 +217,12 @@ fi
 
 run_regress regress ISOLATION= TAP_TESTS=
 run_regress isolation REGRESS= TAP_TESTS=
-run_tap
+if [[ ${1-} == --cluster ]]; then
+    export SNOWFLAKE_ROWS=4000000
+fi
+run_scripts tap test/t
+if [[ ${1-} == --cluster ]]; then
+    run_cluster
+fi
 leave_tally
 ((failed == 0))
