@@ -22,7 +22,7 @@ our @EXPORT = qw(
   start_with_slow_disk set_disk disk_log
   fails_with wait_until comes_back start_session finish_session in_parallel
   create_mint_log mint_log_is_sound count_of
-  restart_with_layout start_minters stop_minters ids_are_distinct
+  restart_with_layout start_minters stop_minters duplicates ids_are_distinct
 );
 
 # A server with the extension in its database postgres.
@@ -201,7 +201,8 @@ sub comes_back
 
 # Start psql on a script, and return at once.  The script is a file: what
 # IPC::Run feeds by a pipe flows only while somebody waits for the session.
-# With "to", what the session prints goes to that file, and so survives it.
+# With "to", what the session prints goes to that file, and so survives it; with
+# "errors", so do its errors, of which a pipe holds only so many.
 my %scripts;
 
 sub start_session
@@ -225,7 +226,7 @@ sub start_session
 		],
 		'<', '/dev/null',
 		'>', $options{to} // \$session{out},
-		'2>', \$session{err},
+		'2>', $options{errors} // \$session{err},
 		IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
 	return \%session;
 }
@@ -332,7 +333,7 @@ sub start_minters
 	return map {
 		my $file = PostgreSQL::Test::Utils::tempdir() . '/ids';
 		my $session = start_session($node, $begin . "$each\n" x 20_000, to => $file,
-			dbname => $options{dbname});
+			dbname => $options{dbname}, errors => $options{errors});
 		$session->{file} = $file;
 		$session
 	} 1 .. $count;
@@ -351,18 +352,27 @@ sub stop_minters
 	return map { $_->{file} } @sessions;
 }
 
-# No id twice in all the files together; gives how many ids there are.  The
-# last line of a client that was killed may be cut short, and does not count.
-sub ids_are_distinct
+# How many ids there are in all the files together, and how many of them twice.
+# The last line of a client that was killed may be cut short, and does not
+# count.
+sub duplicates
 {
-	my ($name, @files) = @_;
+	my (@files) = @_;
 	my $list = PostgreSQL::Test::Utils::tempdir() . '/files';
 	my $lines = q{perl -ne 'print if /^\d+\n\z/'};
 
 	append_to_file($list, join("\0", @files));
-	my ($ids, $duplicates) = map { chomp; $_ } (
+	return map { chomp; $_ } (
 		scalar(`xargs -0 $lines < $list | wc -l`),
 		scalar(`xargs -0 $lines < $list | LC_ALL=C sort -S 30% | uniq -d | wc -l`));
+}
+
+# No id twice in all the files together; gives how many ids there are.
+sub ids_are_distinct
+{
+	my ($name, @files) = @_;
+	my ($ids, $duplicates) = duplicates(@files);
+
 	is($duplicates, 0, "$name: no duplicate");
 	note("$name: $ids ids, $duplicates duplicates");
 	return $ids;
