@@ -18,7 +18,7 @@ use SnowflakeTest;
 use Test::More;
 
 our @EXPORT = qw(
-  $ROWS small_server run_section section run_example
+  $ROWS small_server run_section section run_example run_on
   begin_writing end_writing same_rows_as no_conflict
 );
 
@@ -39,7 +39,6 @@ max_replication_slots = 20
 max_wal_senders = 20
 max_logical_replication_workers = 20
 max_sync_workers_per_subscription = 2
-max_prepared_transactions = 0
 autovacuum = off
 @{[ $options{conf} // '' ]}
 CONF
@@ -116,6 +115,7 @@ sub run_example
 	return;
 }
 
+# What it shows on one server, as CSV.
 sub run_on
 {
 	my ($node, $sql, $what) = @_;

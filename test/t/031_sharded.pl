@@ -36,15 +36,19 @@ for my $n (0 .. 5)
 {
 	my $owner = $data[ int($n / 2) ];
 
-	cmp_ok(count_of($owner, "photos_$n WHERE snowflake_shard(id) = 6 + $n"), '>', 0, 'rows of shard ' . (6 + $n) . ' are with ' . $owner->name);
-	is(count_of($owner, "photos_$n WHERE snowflake_shard(id) NOT IN ($n, 6 + $n)"), 0, 'and no others');
+	my $shard = 6 + $n;
+
+	cmp_ok(count_of($owner, "photos_$n WHERE snowflake_shard(id) = $shard"), '>', 0,
+		"rows of shard $shard are with " . $owner->name);
+	is(count_of($owner, "photos_$n WHERE snowflake_shard(id) NOT IN ($n, $shard)"), 0, 'and no others');
 }
 is($router->safe_psql('postgres', q{SELECT count(*), count(DISTINCT tableoid) FROM photos WHERE url LIKE 'acme %'}),
 	'10|1', 'the rows of a tenant are together');
 is($router->safe_psql('postgres', q{SELECT tableoid::regclass, snowflake_shard(id) FROM photos WHERE url = 'local'}),
 	'photos_2|2', 'a row that its server inserted is where the router looks');
 
-like(slurp_file($data[0]->logfile), qr/execute .*INSERT INTO public\.photos_0\(url, id\) VALUES \(\$1, \$2\), \(\$3, \$4\).*\(\$199, \$200\)$/m,
+like(slurp_file($data[0]->logfile),
+	qr/execute .*INSERT INTO public\.photos_0\(url, id\) VALUES \(\$1, \$2\), .*\(\$199, \$200\)$/m,
 	'rows arrive in batches of a hundred');
 
 $router->safe_psql('postgres', q{COPY photos (url) FROM PROGRAM 'seq 600'});
@@ -75,10 +79,11 @@ my $page = 'SELECT id FROM photos ORDER BY id DESC LIMIT 20';
 my $plan = $router->safe_psql('postgres', "$explain $page");
 
 like($plan, qr/^Limit\n.*\n  ->  Merge Append\n/, 'a page is merged') or diag($plan);
-is(() = $plan =~ /Remote SQL: SELECT id FROM public\.photos_\d ORDER BY id(::bigint)? DESC NULLS FIRST$/mg, 6, 'from what the servers have sorted')
+is(() = $plan =~ /Remote SQL: SELECT id FROM public\.photos_\d ORDER BY id(::bigint)? DESC NULLS FIRST$/mg,
+	6, 'from what the servers have sorted')
   or diag($plan);
 is($router->safe_psql('postgres', $page),
-	$router->safe_psql('postgres', 'SET enable_sort = on; SELECT id FROM (SELECT id FROM photos OFFSET 0) AS p ORDER BY id DESC LIMIT 20'),
+	$router->safe_psql('postgres', 'SELECT id FROM (SELECT id FROM photos OFFSET 0) AS p ORDER BY id DESC LIMIT 20'),
 	'and right');
 
 $plan = $router->safe_psql('postgres', "$explain SELECT count(*) FROM photos WHERE url LIKE '%7'");
@@ -107,7 +112,7 @@ my $rest = 'SELECT pg_sleep(0.01);';
 my $insert_1 = "INSERT INTO photos_1 (url) SELECT 'moving' FROM generate_series(1, 5) RETURNING id;";
 my $mint_1 = 'SELECT snowflake_nextval(1) FROM generate_series(1, 20);';
 my $insert = "INSERT INTO photos (url) SELECT 'routed' FROM generate_series(1, 20) RETURNING id;";
-my @inserters = map { clients($_->[0], $_->[1]) } [ $data[0], $insert_1 ], [ $data[1], $insert_1 ], [ $router, $insert ];
+my @inserters = map { clients(@$_) } [ $data[0], $insert_1 ], [ $data[1], $insert_1 ], [ $router, $insert ];
 my @minters = map { clients($_, $mint_1) } @data[ 0, 1 ];
 
 sub clients
@@ -122,29 +127,30 @@ my ($wait) = grep { $steps[$_] =~ /pg_stat_activity/ } 0 .. $#steps;
 
 run_example($_, %server) for @steps[ 0 .. $give_up - 1 ];
 
-# a statement that keeps the old setting for seconds
+# a statement that began with the old setting, and lasts until a lock is free
+my $holder = $data[0]->background_psql('postgres');
+$holder->query_safe('SELECT pg_advisory_lock(1)');
 my $long_ids = PostgreSQL::Test::Utils::tempdir() . '/ids';
 my $long = start_session($data[0],
-	'SELECT snowflake_nextval(1) + length(pg_sleep(0.02)::text) FROM generate_series(1, 200)',
+	'SELECT snowflake_nextval(1) + length(pg_advisory_xact_lock(n % 2)::text) FROM generate_series(0, 99) AS n',
 	to => $long_ids);
-ok(wait_until($data[0], q{SELECT count(*) > 0 FROM pg_stat_activity WHERE query LIKE '%pg_sleep(0.02)%' AND pid <> pg_backend_pid()}),
-	'a long statement runs');
+my $lasts = q{pg_stat_activity WHERE query LIKE '%advisory_xact_lock(n%' AND state = 'active' AND pid <> pg_backend_pid()};
+ok(wait_until($data[0], "SELECT count(*) = 1 FROM $lasts AND wait_event = 'advisory'"), 'a long statement runs');
 run_example($_, %server) for @steps[ $give_up .. $wait - 1 ];
 fails_with($data[0], 'SELECT snowflake_nextval(1)', '42501', qr/shard 1 is not one/, 'the old server gave the shard up');
-is(count_of($data[0], q{pg_stat_activity WHERE query LIKE '%pg_sleep(0.02)%' AND pid <> pg_backend_pid()}),
-	1, 'the long statement still has it');
+sleep(2);
+is(run_on($data[0], $steps[$wait], 'wait'), "?column?\nf\n", 'the long statement is waited for');
+$holder->quit;
 run_example($steps[$wait], %server);
-is(count_of($data[0], q{pg_stat_activity WHERE state = 'active' AND query LIKE '%pg_sleep(0.02)%' AND pid <> pg_backend_pid()}),
-	0, 'and was waited for');
+is(count_of($data[0], $lasts), 0, 'until it has ended');
 ok(finish_session($long), 'it was not refused') or diag($long->{err});
 fails_with($data[1], 'SELECT snowflake_nextval(1)', '42501', qr/shard 1 is not one/, 'the new server does not have it yet');
 run_example($_, %server) for @steps[ $wait + 1 .. $#steps ];
 
 my $before = $data[0]->safe_psql('postgres', 'SELECT horizon FROM snowflake_horizon()');
-ok(wait_until($data[1], "SELECT count(*) > 100 FROM photos_1 WHERE snowflake_shard(id) = 1 AND snowflake_timestamp(id) > '$before'"),
-	'the new server mints on the shard');
-ok(wait_until($data[1], "SELECT count(*) > 100 FROM photos_1 WHERE snowflake_shard(id) = 7 AND snowflake_timestamp(id) > '$before'"),
-	'the router writes to it');
+my $later = "SELECT count(*) > 100 FROM photos_1 WHERE snowflake_timestamp(id) > '$before'";
+ok(wait_until($data[1], "$later AND snowflake_shard(id) = 1"), 'the new server mints on the shard');
+ok(wait_until($data[1], "$later AND snowflake_shard(id) = 7"), 'the router writes to it');
 
 my @inserted = stop_minters(@inserters);
 ids_are_distinct('moved rows', @inserted);
