@@ -1,0 +1,343 @@
+# Patroni, etcd and two nodes, configured as doc/availability.md shows.  The
+# leader is killed while clients mint, the replica whose clock is behind is
+# promoted, the old leader comes back as its replica, and becomes the leader
+# again by a switchover.  The clients follow by themselves; each notes every id
+# that it received, and none is there twice.
+#
+# Everything runs on loopback, as the user of the test, in directories of the
+# test.  Only the replica's postgres has another clock; Patroni and etcd, which
+# count seconds to see who is alive, have the true one.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
+use HTTP::Tiny;
+use POSIX ();
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use SnowflakeTest;
+use Time::HiRes qw(sleep time);
+use Test::More;
+
+my $tools = $ENV{SNOWFLAKE_TOOLS} // '/nonexistent';
+my ($patroni, $etcd) = map {
+	my $name = $_;
+	(grep { -x } map { "$_/$name" } "$tools/usr/bin", split(/:/, $ENV{PATH}))[0]
+} 'patroni', 'etcd';
+my ($faketime) = glob('/usr/lib/*/faketime/libfaketime.so.1');
+
+plan skip_all => 'Patroni is not installed' unless $patroni;
+plan skip_all => 'etcd is not installed' unless $etcd;
+plan skip_all => 'libfaketime is not installed' unless $faketime;
+
+# Further behind than a failover takes, so that the new leader's clock is still
+# before the last id of the old one when it is promoted: a leader's key lasts
+# for "ttl" at most, and a node looks every "loop_wait".
+my $BEHIND = 28;
+
+# Minting before the leader is lost, so that there is something to repeat.
+my $HISTORY = 14;
+
+my $dir = PostgreSQL::Test::Utils::tempdir_short();
+my $host = '127.0.0.1';
+my %password = map { $_ => unpack('H*', join('', map { chr(int(rand(256))) } 1 .. 16)) }
+  'SUPERUSER', 'REPLICATION', 'REWIND';
+my $dcs = PostgreSQL::Test::Cluster::get_free_port();
+my %node = map {
+	$_ => {
+		name => $_,
+		dir => "$dir/$_",
+		port => PostgreSQL::Test::Cluster::get_free_port(),
+		rest => PostgreSQL::Test::Cluster::get_free_port()
+	}
+} 'a', 'b';
+my ($a, $b) = @node{ 'a', 'b' };
+
+# --- Programs, which must not outlive the test
+
+my %running;
+my $test = $$;
+
+sub start_program
+{
+	my ($name, @command) = @_;
+	my $pid = fork() // die "could not fork: $!";
+
+	if ($pid == 0)
+	{
+		open(STDIN, '<', '/dev/null');
+		open(STDOUT, '>>', "$dir/$name.log");
+		open(STDERR, '>&', \*STDOUT);
+		exec(@command) or POSIX::_exit(127);
+	}
+	$running{$pid} = 1;
+	return $pid;
+}
+
+sub end_program
+{
+	my ($signal, $pid) = @_;
+
+	kill($signal, $pid);
+	waitpid($pid, 0);
+	delete $running{$pid};
+	return;
+}
+
+sub postmaster
+{
+	my ($node) = @_;
+	my $file = "$node->{dir}/data/postmaster.pid";
+
+	return -e $file ? (split(/\n/, slurp_file($file)))[0] : undef;
+}
+
+END
+{
+	# a Patroni that lives would start its server again
+	if ($$ == $test)
+	{
+		my $status = $?;
+
+		end_program('KILL', $_) for keys %running;
+		kill('QUIT', $_) for grep { $_ } map { postmaster($_) } values %node;
+		$? = $status;
+	}
+}
+$SIG{$_} = sub { exit 1 } for 'INT', 'TERM', 'HUP';
+
+# --- The nodes
+
+# The page's file, for this node and this machine.  What is put in its place
+# must be there.
+sub configuration
+{
+	my ($node) = @_;
+	my $bin = `pg_config --bindir`;
+	my ($yaml) = slurp_file("$FindBin::RealBin/../../doc/availability.md") =~ /^```yaml\n(.*?)^```$/ms;
+	my $local = join('', map { "    $_\n" } "unix_socket_directories: $node->{dir}",
+		'fsync: off', 'logging_collector: on', "log_directory: $node->{dir}",
+		"log_filename: postgres.log", "log_line_prefix: '%m '", 'log_timezone: UTC',
+		map { s/ *= */: /r } grep { /dynamic_library_path|extension_/ } split(/\n/, slurp_file($ENV{TEMP_CONFIG})));
+	chomp($bin);
+
+	my @here = (
+		[ 'name: a' => "name: $node->{name}" ],
+		[ '10.0.0.11:8008' => "$host:$node->{rest}" ],
+		[ '10.0.0.10:2379' => "$host:$dcs" ],
+		[ '10.0.0.11:5432' => "$host:$node->{port}" ],
+		[ '10.0.0.0/24' => "$host/32" ],
+		[ '/var/lib/postgresql/15/photos' => "$node->{dir}/data" ],
+		[ '/usr/lib/postgresql/15/bin' => "$node->{dir}/bin" ],
+		[ '/var/lib/postgresql/pgpass.photos' => "$node->{dir}/pgpass" ],
+		[ "    unix_socket_directories: /var/run/postgresql\n" => $local ],
+		map { [ "$_-PASSWORD" => $password{$_} ] } keys %password);
+	for (@here)
+	{
+		my ($there, $here) = @$_;
+		$yaml =~ s/\Q$there\E/$here/g or die "doc/availability.md has no \"$there\"";
+	}
+
+	# the server's programs, and for postgres one that changes its clock
+	mkdir($_) or die "could not make $_: $!" for $node->{dir}, "$node->{dir}/bin";
+	symlink($_, "$node->{dir}/bin/" . s/.*\///r) for grep { !/\/postgres$/ } glob("$bin/*");
+	append_to_file("$node->{dir}/bin/postgres", <<"SH");
+#!/bin/sh
+export FAKETIME_TIMESTAMP_FILE='$node->{dir}/clock' FAKETIME_NO_CACHE=1 FAKETIME_DONT_FAKE_MONOTONIC=1
+LD_PRELOAD='$faketime' exec '$bin/postgres' "\$@"
+SH
+	chmod(0700, "$node->{dir}/bin/postgres");
+	append_to_file("$node->{dir}/patroni.yml", $yaml);
+	set_node_clock($node, 0);
+	return;
+}
+
+# Patroni compares the time at which a server says it was started with the
+# kernel's, so a server starts with the true clock, and loses it then.
+sub set_node_clock
+{
+	my ($node, $seconds) = @_;
+
+	append_to_file("$node->{dir}/clock.new", sprintf("%+.3f\n", $seconds));
+	rename("$node->{dir}/clock.new", "$node->{dir}/clock") or die "could not rename: $!";
+	$node->{clock} = $seconds;
+	return;
+}
+
+sub start_patroni
+{
+	my ($node) = @_;
+	$node->{patroni} = start_program("patroni_$node->{name}", $patroni, "$node->{dir}/patroni.yml");
+	return;
+}
+
+# What Patroni says of a node: /leader, /replica and so on give 200 where true.
+sub is_node
+{
+	my ($node, $what) = @_;
+	return HTTP::Tiny->new(timeout => 5)->get("http://$host:$node->{rest}/$what")->{status} == 200;
+}
+
+# Poll for at most a minute and a half.
+sub comes
+{
+	my ($what, $condition) = @_;
+
+	for (1 .. 900)
+	{
+		return pass($what) if $condition->();
+		sleep(0.1);
+	}
+	fail($what);
+	for my $log (glob("$dir/*.log $dir/*/postgres.log"))
+	{
+		diag("$log:\n", join("\n", grep { defined } (split(/\n/, slurp_file($log)))[ -15 .. -1 ]));
+	}
+	die "$what: has not come";
+}
+
+sub sql
+{
+	my ($node, $query) = @_;
+	my ($out, $err) = ('', '');
+	local $ENV{PGPASSWORD} = $password{SUPERUSER};
+
+	IPC::Run::run(
+		[ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', "host=$node->{dir} port=$node->{port} user=postgres dbname=postgres" ],
+		'<', \$query, '>', \$out, '2>', \$err);
+	chomp($out);
+	return $err eq '' ? $out : "error: $err";
+}
+
+# --- The clients
+#
+# Each is psql in a loop: what makes it fail ends it, and the next connects to
+# whichever node takes writes.  Before its ids it prints whom it is talking to.
+
+my $anyone = "host=$host,$host port=$a->{port},$b->{port} user=postgres dbname=postgres"
+  . ' target_session_attrs=read-write connect_timeout=3';
+
+sub start_client
+{
+	my ($name, $statement) = @_;
+
+	append_to_file("$dir/$name.sql", "\\echo server :PORT\n" . "$statement\n" x 500);
+	return start_program($name, 'sh', '-c', <<'SH', 'sh', $dir, $name, $anyone);
+while [ ! -e "$1/stop" ]; do
+    psql -XAtq -v ON_ERROR_STOP=1 -d "$3" -f "$1/$2.sql" >>"$1/$2.ids"
+    sleep 0.1
+done
+SH
+}
+
+# The least and the greatest id above a number that clients had of a server.
+sub range_of
+{
+	my ($above, $node) = @_;
+	my ($least, $greatest);
+
+	for my $file (glob("$dir/*.ids"))
+	{
+		my $port = 0;
+
+		open(my $ids, '<', $file) or die "could not open $file: $!";
+		while (<$ids>)
+		{
+			$port = $1 if /^server (\d+)$/;
+			next unless $port == $node->{port} && /^(\d+)\n/ && $1 > $above;
+			$least = $1 if !defined $least || $1 < $least;
+			$greatest = $1 if !defined $greatest || $1 > $greatest;
+		}
+	}
+	return ($least, $greatest);
+}
+
+# Seconds since 1970, by the clock of the node that minted or logged.
+sub seconds
+{
+	my ($expression) = @_;
+	return sql($b, "SELECT extract(epoch FROM $expression)");
+}
+
+sub last_promotion
+{
+	my ($node) = @_;
+	my @times = slurp_file("$node->{dir}/postgres.log") =~ /^(\S+ \S+ UTC) LOG:  received promote request$/mg;
+
+	return seconds("timestamptz '$times[-1]'");
+}
+
+# --- Two nodes, the second a synchronous replica with its clock behind
+
+start_program('etcd', $etcd, '--name', 'test', '--data-dir', "$dir/etcd",
+	'--listen-client-urls', "http://$host:$dcs", '--advertise-client-urls', "http://$host:$dcs",
+	map { ('--listen-peer-urls', $_, '--initial-advertise-peer-urls', $_, '--initial-cluster', "test=$_") }
+	  "http://$host:" . PostgreSQL::Test::Cluster::get_free_port());
+configuration($_) for $a, $b;
+start_patroni($a);
+comes('Patroni made a leader', sub { is_node($a, 'leader') });
+is(sql($a, 'CREATE EXTENSION snowflake; CREATE TABLE minted (id snowflake PRIMARY KEY DEFAULT snowflake_nextval())'),
+	'', 'which has the extension');
+start_patroni($b);
+comes('and a synchronous replica of it', sub { is_node($b, 'synchronous') });
+set_node_clock($b, -$BEHIND);
+
+$ENV{PGPASSWORD} = $password{SUPERUSER};
+my @clients = map {
+	start_client("insert$_", 'INSERT INTO minted SELECT FROM generate_series(1, 5), pg_sleep(0.001) RETURNING id;'),
+	start_client("select$_", 'SELECT snowflake_nextval() FROM generate_series(1, 5), pg_sleep(0.001);')
+} 1 .. 2;
+delete $ENV{PGPASSWORD};
+sleep($HISTORY);
+is(sql($a, q{SELECT sync_state FROM pg_stat_replication}), 'sync', 'the replica is in step');
+
+# --- The leader is lost
+
+my $killed = time();
+kill('KILL', postmaster($a));
+end_program('KILL', $a->{patroni});
+comes('the replica is promoted', sub { is_node($b, 'leader') });
+is(sql($b, 'SHOW snowflake.shards'), '0-7', 'it has the shards of the one that was lost');
+comes('and mints', sub { (range_of(0, $b))[0] });
+sleep(3);
+
+my (undef, $last_a) = range_of(0, $a);
+my ($first_b) = range_of(0, $b);
+my $promoted = last_promotion($b);
+my $first = seconds("snowflake_timestamp($first_b, 'twitter')");
+my $last = seconds("snowflake_timestamp($last_a, 'twitter')");
+
+cmp_ok($promoted, '<', $last, 'its clock was behind the last id of the old leader');
+cmp_ok($first_b, '>', $last_a, 'its ids are greater than all before');
+like(join('', map { slurp_file($_) } glob("$dir/select?.log")), qr/clock is \d+ ms behind the last id minted/,
+	'meanwhile clients were told why');
+note(sprintf('failover: promoted %.1f s after the kill, first id %.1f s after promotion; the clock was %.1f s behind the last id',
+		$promoted + $BEHIND - $killed, $first - $promoted, $last - $promoted));
+
+# --- It comes back as a replica, and is made the leader again
+
+set_node_clock($b, 0);
+start_patroni($a);
+comes('the old leader is a synchronous replica', sub { is_node($a, 'synchronous') });
+my (undef, $last_b) = range_of(0, $b);
+my $answer = HTTP::Tiny->new(timeout => 60)->post("http://$host:$b->{rest}/switchover",
+	{ content => '{"leader": "b", "candidate": "a"}', headers => { 'Content-Type' => 'application/json' } });
+is($answer->{status}, 200, 'switchover') or diag($answer->{content});
+comes('the leader is the first one again', sub { is_node($a, 'leader') });
+comes('and mints', sub { (range_of($last_b, $a))[0] });
+sleep(2);
+
+append_to_file("$dir/stop", '');
+waitpid($_, 0) for @clients;
+(undef, $last_b) = range_of(0, $b);
+my ($first_a) = range_of($last_a, $a);
+cmp_ok($first_a, '>', $last_b, 'its ids are greater than all before');
+note(sprintf('switchover: first id %.1f s after promotion',
+		seconds("snowflake_timestamp($first_a, 'twitter')") - last_promotion($a)));
+
+# --- All that the clients received
+
+cmp_ok(ids_are_distinct('failover and switchover', glob("$dir/*.ids")), '>', 1000, 'clients minted');
+done_testing();
