@@ -1,0 +1,1 @@
+INSERT INTO calls SELECT clock_timestamp(), snowflake_nextval(), clock_timestamp();

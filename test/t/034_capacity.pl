@@ -1,0 +1,99 @@
+# What doc/capacity.md expects of calls that come at random: its function agrees
+# with a simulation of the queue, and the generator does with calls what such a
+# queue does.  The latter is measured by bench/capacity.sh for longer; how busy
+# the machine is plays no part, since the queue gets the calls as they came.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
+use PostgreSQL::Test::Utils;
+use SnowflakeTest;
+use Test::More;
+
+my $top = "$FindBin::RealBin/../..";
+my $CAPACITY = 16;
+my $node = new_server('capacity', conf => <<'CONF');
+max_connections = 120
+fsync = off
+snowflake.shards = '0'
+snowflake.layout = 'epoch=2026-01-01 unit=20ms fields=timestamp:39,shard:8,sequence:4'
+CONF
+my ($function) = slurp_file("$top/doc/capacity.md") =~ /^(CREATE FUNCTION expected_waits.*?)^```/ms;
+
+$node->safe_psql('postgres', $function . slurp_file("$top/bench/capacity/setup.sql"));
+
+# Are two numbers equal up to a factor, or to what does not matter?
+sub about
+{
+	my ($got, $expected, $factor, $little, $name) = @_;
+	my ($less, $more) = sort { $a <=> $b } $got, $expected;
+
+	ok($more <= $less * $factor || $more - $less <= $little, $name)
+	  or diag("got $got, expected $expected");
+	return;
+}
+
+# --- The function, against the queue with a million ids and calls at random
+# --- times.  The page says by how much it is allowed to be too high.
+
+sub simulate
+{
+	my ($capacity, $per_tick) = @_;
+	my ($now, $position, $calls, $waited, $ticks) = (0, -1, 0, 0, 0);
+
+	while ($now < 1_000_000 / $capacity)
+	{
+		$now += -log(1 - rand()) / $per_tick;
+		$position = int($now) * $capacity > $position ? int($now) * $capacity : $position + 1;
+		my $served = int($position / $capacity);
+		$calls++;
+		next unless $served > $now;
+		$waited++;
+		$ticks += $served - $now;
+	}
+	return ($waited / $calls, $waited ? $ticks / $waited : 0);
+}
+
+srand(5);
+for ([ 16, 0.7 ], [ 16, 0.9 ], [ 64, 0.9 ], [ 64, 0.95 ])
+{
+	my ($capacity, $load) = @$_;
+	my ($share, $ticks) = simulate($capacity, $capacity * $load);
+	my ($e_share, $e_ticks) = split(/\|/,
+		$node->safe_psql('postgres', "SELECT * FROM expected_waits($capacity, $capacity * $load)"));
+
+	about($e_share, $share, 1.15, 0.001, "$capacity ids per tick, load $load: share of calls that wait");
+	about($e_ticks, $ticks * 1.16, 1.15, 0, "$capacity ids per tick, load $load: for how long");
+	note("share $e_share, simulated $share; ticks $e_ticks, simulated $ticks");
+}
+is($node->safe_psql('postgres', 'SELECT * FROM expected_waits(16, 16)'), '1|Infinity',
+	'no end to waiting where there is no headroom');
+
+# --- The generator, at half of its capacity and near to it
+
+my (%share, %dispersion);
+for my $load (50, 95)
+{
+	my ($per_tick, $ticks, $queue_share, $queue_ticks);
+
+	$node->safe_psql('postgres', 'TRUNCATE calls');
+	command_ok([ 'pgbench', '--no-vacuum', '--client=90', '--jobs=1', '--protocol=prepared', '--time=5',
+			'--rate=' . $CAPACITY * $load / 2, "--file=$top/bench/capacity/call.sql",
+			'-d', $node->connstr('postgres') ], "load $load %: calls at random times");
+	($per_tick, $dispersion{$load}, $share{$load}, $ticks, $queue_share, $queue_ticks) =
+	  split(/\|/, $node->safe_psql('postgres', "SELECT * FROM measured($CAPACITY)"));
+
+	about($share{$load}, $queue_share, 1.3, 0.05, "load $load %: as many calls wait as in the queue");
+	about($ticks, $queue_ticks, 2, 0.5, "load $load %: and as long");
+	is($node->safe_psql('postgres', 'SELECT count(*) - count(DISTINCT id) FROM calls'), 0, "load $load %: no duplicate");
+	note("$per_tick calls per tick, dispersion $dispersion{$load}; share $share{$load}, queue $queue_share; ticks $ticks, queue $queue_ticks");
+}
+SKIP:
+{
+	skip 'the machine is too busy for calls at random times', 1 if $dispersion{50} > 1.5;
+	cmp_ok($share{95}, '>', 5 * $share{50}, 'many more calls wait under the higher load');
+}
+
+done_testing();
