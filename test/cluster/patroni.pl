@@ -110,13 +110,15 @@ $SIG{$_} = sub { exit 1 } for 'INT', 'TERM', 'HUP';
 
 # --- The nodes
 
-# The page's file, for this node and this machine.  What is put in its place
+# The page's file, made for this node and this machine.  What is put in its place
 # must be there.
+my $page = slurp_file("$FindBin::RealBin/../../doc/availability.md");
+
 sub configuration
 {
 	my ($node) = @_;
 	my $bin = `pg_config --bindir`;
-	my ($yaml) = slurp_file("$FindBin::RealBin/../../doc/availability.md") =~ /^```yaml\n(.*?)^```$/ms;
+	my ($yaml) = $page =~ /^```yaml\n(.*?)^```$/ms;
 	my $local = join('', map { "    $_\n" } "unix_socket_directories: $node->{dir}",
 		'fsync: off', 'logging_collector: on', "log_directory: $node->{dir}",
 		"log_filename: postgres.log", "log_line_prefix: '%m '", 'log_timezone: UTC',
@@ -313,6 +315,7 @@ cmp_ok($promoted, '<', $last, 'its clock was behind the last id of the old leade
 cmp_ok($first_b, '>', $last_a, 'its ids are greater than all before');
 like(join('', map { slurp_file($_) } glob("$dir/select?.log")), qr/clock is \d+ ms behind the last id minted/,
 	'meanwhile clients were told why');
+unlike(sql($b, $_), qr/error|^$/, 'the page runs: ' . (/(.*)/)[0]) for $page =~ /^```sql\n(.*?)^```$/msg;
 note(sprintf('failover: promoted %.1f s after the kill, first id %.1f s after promotion; the clock was %.1f s behind the last id',
 		$promoted + $BEHIND - $killed, $first - $promoted, $last - $promoted));
 

@@ -1,0 +1,145 @@
+# Citus: a coordinator and two workers, set up as doc/citus.md says, and each of
+# its statements about who mints, where a row goes and what is colocated.
+#
+# Citus is not in Debian.  Where it is not installed for this PostgreSQL, only
+# what it relies on is tested, and the rest is skipped.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use SnowflakeTest;
+use Test::More;
+
+my $page = slurp_file("$FindBin::RealBin/../../doc/citus.md");
+my ($conf) = $page =~ /^```conf\n(.*?)^```$/ms;
+my ($tables, $same_hash) = $page =~ /^```sql\n(.*?)^```$/msg;
+
+# --- What Citus asks PostgreSQL for
+
+my $plain = new_server('plain', conf => "snowflake.shards = '0'");
+
+is($plain->safe_psql('postgres', $same_hash), 't', 'the hash of a snowflake is that of its number');
+$plain->safe_psql('postgres', 'CREATE TABLE hashed (id snowflake)');
+$plain->safe_psql('postgres', 'CREATE INDEX hashed_index ON hashed USING hash (id)');
+is( $plain->safe_psql('postgres', <<'SQL'), 'int8_ops|bigint|hashint8', 'by the default operator class, which is that of bigint');
+SELECT opcname, opcintype::regtype, amproc
+FROM pg_index JOIN pg_opclass AS class ON class.oid = indclass[0]
+JOIN pg_amproc ON amprocfamily = opcfamily AND amproclefttype = opcintype AND amprocrighttype = opcintype AND amprocnum = 1
+WHERE indexrelid = 'hashed_index'::regclass
+SQL
+is( $plain->safe_psql('postgres', <<'SQL'), 'a', 'a bigint is assignable to a snowflake');
+SELECT castcontext FROM pg_cast WHERE castsource = 'bigint'::regtype AND casttarget = 'snowflake'::regtype
+SQL
+$plain->stop;
+
+# --- Citus itself
+
+SKIP:
+{
+	my $library = `pg_config --pkglibdir`;
+	chomp($library);
+	skip 'Citus is not installed', 1 unless -e "$library/citus.so";
+
+	# nodes talk to each other by TCP, where other users of this machine could
+	# join in: so there is a password
+	my $password = unpack('H*', join('', map { chr(int(rand(256))) } 1 .. 16));
+	my $user = getpwuid($<);
+	my $passfile = PostgreSQL::Test::Utils::tempdir() . '/pgpass';
+
+	append_to_file($passfile, "*:*:*:*:$password\n");
+	chmod(0600, $passfile);
+	local $ENV{PGPASSFILE} = $passfile;
+
+	my $first_shard = 0;
+	my @nodes = map {
+		my $node = PostgreSQL::Test::Cluster->new($_);
+		my $shards = $first_shard . '-' . ($first_shard + 7);
+
+		$first_shard += 8;
+		$node->init;
+		unlink($node->data_dir . '/pg_hba.conf');
+		$node->append_conf('pg_hba.conf', "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n");
+		$node->append_conf('postgresql.conf', $conf =~ s/'0-7'/'$shards'/r);
+		$node->append_conf('postgresql.conf', <<'CONF');
+listen_addresses = '127.0.0.1'
+citus.node_conninfo = 'sslmode=prefer'
+citus.shard_count = 8
+max_prepared_transactions = 20
+wal_level = logical
+CONF
+		$node->start;
+		$node->safe_psql('postgres', "ALTER ROLE \"$user\" PASSWORD '$password'");
+		$node->safe_psql('postgres', 'CREATE EXTENSION citus');
+		$node->safe_psql('postgres', 'CREATE EXTENSION snowflake');
+		$node
+	} 'coordinator', 'worker1', 'worker2';
+	my ($coordinator, @workers) = @nodes;
+
+	$coordinator->safe_psql('postgres', "SELECT citus_set_coordinator_host('127.0.0.1', " . $coordinator->port . ')');
+	$coordinator->safe_psql('postgres', "SELECT citus_add_node('127.0.0.1', " . $_->port . ')') for @workers;
+	$coordinator->safe_psql('postgres', $tables);
+
+	# each node mints for the clients that are connected to it
+	for my $n (0 .. $#nodes)
+	{
+		my $name = $nodes[$n]->name;
+		my $own = "snowflake_shard(id) BETWEEN 8 * $n AND 8 * $n + 7";
+		my %insert = (
+			'of one row' => "INSERT INTO photos (url) VALUES ('one $n')",
+			'of rows' => "INSERT INTO photos (url) VALUES ('rows $n'), ('rows $n'), ('rows $n')",
+			'by COPY' => "COPY photos (url) FROM stdin;\ncopy $n\ncopy $n\n\\.\n",
+			'into a reference table' => "INSERT INTO licences (name) VALUES ('$n')");
+
+		$nodes[$n]->safe_psql('postgres', $_) for values %insert;
+		is(count_of($coordinator, "photos WHERE url LIKE '% $n' AND $own"), 6, "through $name: its own shards");
+		is(count_of($coordinator, "licences WHERE name = '$n' AND $own"), 1, "through $name: also for a reference table");
+	}
+	is($coordinator->safe_psql('postgres', 'SELECT count(DISTINCT id) FROM photos'), 18, 'all ids differ');
+	my @copies = map { $_->safe_psql('postgres', q{SELECT string_agg(id || name, ',' ORDER BY id) FROM licences}) } @nodes;
+	is_deeply([ @copies[ 1, 2 ] ], [ @copies[ 0, 0 ] ], 'reference tables are the same on all nodes');
+
+	# wherever this is evaluated, that node has shards
+	$coordinator->safe_psql('postgres', "INSERT INTO photos (url) SELECT 'again ' || url FROM photos");
+	is($coordinator->safe_psql('postgres', 'SELECT count(*) = 36 AND count(DISTINCT id) = 36 FROM photos'), 't',
+		'INSERT ... SELECT: all ids differ');
+	is( $coordinator->safe_psql('postgres', 'SELECT count(DISTINCT made) FROM (SELECT snowflake_nextval() AS made FROM photos) AS made'),
+		36, 'minted by a query: all ids differ');
+	fails_with($coordinator, 'UPDATE licences SET id = snowflake_nextval()', '0A000', qr/VOLATILE/, 'not by UPDATE');
+
+	# many at once, through all nodes
+	my @files = stop_after_a_while(map { start_minters($_, 2, '',
+			statement => "INSERT INTO photos (url) SELECT 'many' FROM generate_series(1, 20) RETURNING id;") } @nodes);
+	cmp_ok(ids_are_distinct('through all nodes', @files), '>', 100, 'clients minted');
+
+	# one id, one node
+	my $id = $coordinator->safe_psql('postgres', 'SELECT max(id) FROM photos');
+	for my $condition ("id = $id", "id = '$id'", "id = ANY ('{$id}'::bigint[])", "id = $id\::snowflake")
+	{
+		like($coordinator->safe_psql('postgres', "EXPLAIN SELECT url FROM photos WHERE $condition"),
+			qr/Task Count: 1$/m, 'one node is asked: ' . $condition =~ s/$id/.../r);
+	}
+	like($coordinator->safe_psql('postgres', "EXPLAIN SELECT url FROM photos WHERE id >= now() - interval '1 day'"),
+		qr/Task Count: 8$/m, 'all nodes are asked for a time');
+	is(count_of($coordinator, "photos WHERE id >= now() - interval '1 day'"), count_of($coordinator, 'photos'),
+		'and find what is of it');
+
+	# colocation is by type
+	$coordinator->safe_psql('postgres', "INSERT INTO likes (photo, who) SELECT id, 'me' FROM photos");
+	is(count_of($coordinator, 'photos JOIN likes ON photo = photos.id'), count_of($coordinator, 'photos'),
+		'a join of colocated tables');
+	$coordinator->safe_psql('postgres', 'CREATE TABLE numbers (photo bigint)');
+	fails_with($coordinator, "SELECT create_distributed_table('numbers', 'photo', colocate_with => 'photos')", 'XX000',
+		qr/Distribution column types don't match/, 'a bigint column is not colocated with a snowflake one');
+}
+
+sub stop_after_a_while
+{
+	sleep(2);
+	return stop_minters(@_);
+}
+
+done_testing();
