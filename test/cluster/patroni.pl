@@ -26,6 +26,7 @@ my ($patroni, $etcd) = map {
 	my $name = $_;
 	(grep { -x } map { "$_/$name" } "$tools/usr/bin", split(/:/, $ENV{PATH}))[0]
 } 'patroni', 'etcd';
+local $ENV{PYTHONPATH} = "$tools/usr/lib/python3/dist-packages";
 my ($faketime) = glob('/usr/lib/*/faketime/libfaketime.so.1');
 
 plan skip_all => 'Patroni is not installed' unless $patroni;
@@ -34,11 +35,12 @@ plan skip_all => 'libfaketime is not installed' unless $faketime;
 
 # Further behind than a failover takes, so that the new leader's clock is still
 # before the last id of the old one when it is promoted: a leader's key lasts
-# for "ttl" at most, and a node looks every "loop_wait".
-my $BEHIND = 28;
+# for "ttl" at most, a node looks every "loop_wait", and promotion takes a while.
+my $BEHIND = 34;
 
-# Minting before the leader is lost, so that there is something to repeat.
-my $HISTORY = 14;
+# Minting goes on for so long before the leader is lost that its ids reach back
+# to where the new leader's clock begins: there has to be something to repeat.
+my $HISTORY = 20;
 
 my $dir = PostgreSQL::Test::Utils::tempdir_short();
 my $host = '127.0.0.1';
@@ -53,7 +55,7 @@ my %node = map {
 		rest => PostgreSQL::Test::Cluster::get_free_port()
 	}
 } 'a', 'b';
-my ($a, $b) = @node{ 'a', 'b' };
+my ($first, $second) = @node{ 'a', 'b' };
 
 # --- Programs, which must not outlive the test
 
@@ -102,7 +104,11 @@ END
 		my $status = $?;
 
 		end_program('KILL', $_) for keys %running;
-		kill('QUIT', $_) for grep { $_ } map { postmaster($_) } values %node;
+		for my $pid (grep { $_ } map { postmaster($_) } values %node)
+		{
+			kill('QUIT', $pid);
+			for (1 .. 50) { last unless kill(0, $pid); sleep(0.1) }
+		}
 		$? = $status;
 	}
 }
@@ -164,7 +170,6 @@ sub set_node_clock
 
 	append_to_file("$node->{dir}/clock.new", sprintf("%+.3f\n", $seconds));
 	rename("$node->{dir}/clock.new", "$node->{dir}/clock") or die "could not rename: $!";
-	$node->{clock} = $seconds;
 	return;
 }
 
@@ -218,7 +223,7 @@ sub sql
 # Each is psql in a loop: what makes it fail ends it, and the next connects to
 # whichever node takes writes.  Before its ids it prints whom it is talking to.
 
-my $anyone = "host=$host,$host port=$a->{port},$b->{port} user=postgres dbname=postgres"
+my $anyone = "host=$host,$host port=$first->{port},$second->{port} user=postgres dbname=postgres"
   . ' target_session_attrs=read-write connect_timeout=3';
 
 sub start_client
@@ -260,7 +265,7 @@ sub range_of
 sub seconds
 {
 	my ($expression) = @_;
-	return sql($b, "SELECT extract(epoch FROM $expression)");
+	return sql($second, "SELECT extract(epoch FROM $expression)");
 }
 
 sub last_promotion
@@ -277,14 +282,14 @@ start_program('etcd', $etcd, '--name', 'test', '--data-dir', "$dir/etcd",
 	'--listen-client-urls', "http://$host:$dcs", '--advertise-client-urls', "http://$host:$dcs",
 	map { ('--listen-peer-urls', $_, '--initial-advertise-peer-urls', $_, '--initial-cluster', "test=$_") }
 	  "http://$host:" . PostgreSQL::Test::Cluster::get_free_port());
-configuration($_) for $a, $b;
-start_patroni($a);
-comes('Patroni made a leader', sub { is_node($a, 'leader') });
-is(sql($a, 'CREATE EXTENSION snowflake; CREATE TABLE minted (id snowflake PRIMARY KEY DEFAULT snowflake_nextval())'),
+configuration($_) for $first, $second;
+start_patroni($first);
+comes('Patroni made a leader', sub { is_node($first, 'leader') });
+is(sql($first, 'CREATE EXTENSION snowflake; CREATE TABLE minted (id snowflake PRIMARY KEY DEFAULT snowflake_nextval())'),
 	'', 'which has the extension');
-start_patroni($b);
-comes('and a synchronous replica of it', sub { is_node($b, 'synchronous') });
-set_node_clock($b, -$BEHIND);
+start_patroni($second);
+comes('and a synchronous replica of it', sub { is_node($second, 'synchronous') });
+set_node_clock($second, -$BEHIND);
 
 $ENV{PGPASSWORD} = $password{SUPERUSER};
 my @clients = map {
@@ -293,52 +298,52 @@ my @clients = map {
 } 1 .. 2;
 delete $ENV{PGPASSWORD};
 sleep($HISTORY);
-is(sql($a, q{SELECT sync_state FROM pg_stat_replication}), 'sync', 'the replica is in step');
+is(sql($first, q{SELECT sync_state FROM pg_stat_replication}), 'sync', 'the replica is in step');
 
 # --- The leader is lost
 
 my $killed = time();
-kill('KILL', postmaster($a));
-end_program('KILL', $a->{patroni});
-comes('the replica is promoted', sub { is_node($b, 'leader') });
-is(sql($b, 'SHOW snowflake.shards'), '0-7', 'it has the shards of the one that was lost');
-comes('and mints', sub { (range_of(0, $b))[0] });
+kill('KILL', postmaster($first));
+end_program('KILL', $first->{patroni});
+comes('the replica is promoted', sub { is_node($second, 'leader') });
+is(sql($second, 'SHOW snowflake.shards'), '0-7', 'it has the shards of the one that was lost');
+comes('and mints', sub { (range_of(0, $second))[0] });
 sleep(3);
 
-my (undef, $last_a) = range_of(0, $a);
-my ($first_b) = range_of(0, $b);
-my $promoted = last_promotion($b);
-my $first = seconds("snowflake_timestamp($first_b, 'twitter')");
-my $last = seconds("snowflake_timestamp($last_a, 'twitter')");
+my (undef, $last_a) = range_of(0, $first);
+my ($first_b) = range_of(0, $second);
+my $promoted = last_promotion($second);
+my $first_time = seconds("snowflake_timestamp($first_b, 'twitter')");
+my $last_time = seconds("snowflake_timestamp($last_a, 'twitter')");
 
-cmp_ok($promoted, '<', $last, 'its clock was behind the last id of the old leader');
+cmp_ok($promoted, '<', $last_time, 'its clock was behind the last id of the old leader');
 cmp_ok($first_b, '>', $last_a, 'its ids are greater than all before');
 like(join('', map { slurp_file($_) } glob("$dir/select?.log")), qr/clock is \d+ ms behind the last id minted/,
 	'meanwhile clients were told why');
-unlike(sql($b, $_), qr/error|^$/, 'the page runs: ' . (/(.*)/)[0]) for $page =~ /^```sql\n(.*?)^```$/msg;
+unlike(sql($second, $_), qr/error|^$/, 'the page runs: ' . (/(.*)/)[0]) for $page =~ /^```sql\n(.*?)^```$/msg;
 note(sprintf('failover: promoted %.1f s after the kill, first id %.1f s after promotion; the clock was %.1f s behind the last id',
-		$promoted + $BEHIND - $killed, $first - $promoted, $last - $promoted));
+		$promoted + $BEHIND - $killed, $first_time - $promoted, $last_time - $promoted));
 
 # --- It comes back as a replica, and is made the leader again
 
-set_node_clock($b, 0);
-start_patroni($a);
-comes('the old leader is a synchronous replica', sub { is_node($a, 'synchronous') });
-my (undef, $last_b) = range_of(0, $b);
-my $answer = HTTP::Tiny->new(timeout => 60)->post("http://$host:$b->{rest}/switchover",
+set_node_clock($second, 0);
+start_patroni($first);
+comes('the old leader is a synchronous replica', sub { is_node($first, 'synchronous') });
+my (undef, $last_b) = range_of(0, $second);
+my $answer = HTTP::Tiny->new(timeout => 60)->post("http://$host:$second->{rest}/switchover",
 	{ content => '{"leader": "b", "candidate": "a"}', headers => { 'Content-Type' => 'application/json' } });
 is($answer->{status}, 200, 'switchover') or diag($answer->{content});
-comes('the leader is the first one again', sub { is_node($a, 'leader') });
-comes('and mints', sub { (range_of($last_b, $a))[0] });
+comes('the leader is the first one again', sub { is_node($first, 'leader') });
+comes('and mints', sub { (range_of($last_b, $first))[0] });
 sleep(2);
 
 append_to_file("$dir/stop", '');
 waitpid($_, 0) for @clients;
-(undef, $last_b) = range_of(0, $b);
-my ($first_a) = range_of($last_a, $a);
+(undef, $last_b) = range_of(0, $second);
+my ($first_a) = range_of($last_a, $first);
 cmp_ok($first_a, '>', $last_b, 'its ids are greater than all before');
 note(sprintf('switchover: first id %.1f s after promotion',
-		seconds("snowflake_timestamp($first_a, 'twitter')") - last_promotion($a)));
+		seconds("snowflake_timestamp($first_a, 'twitter')") - last_promotion($first)));
 
 # --- All that the clients received
 
