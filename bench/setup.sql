@@ -1,0 +1,19 @@
+-- setup.sql -- what every measurement finds in its database
+--
+-- The variable "library" is the path of noop.c's library.
+
+CREATE EXTENSION snowflake;
+
+-- The same for every number of arguments: it looks at none.
+CREATE FUNCTION noop() RETURNS bigint
+	AS :'library', 'noop' LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
+CREATE FUNCTION noop(bigint) RETURNS bigint
+	AS :'library', 'noop' LANGUAGE C STRICT IMMUTABLE PARALLEL SAFE;
+CREATE FUNCTION noop(bigint, text) RETURNS bigint
+	AS :'library', 'noop' LANGUAGE C STRICT IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION call_latencies(regprocedure, integer) RETURNS integer[]
+	AS :'library', 'call_latencies' LANGUAGE C STRICT VOLATILE;
+
+CREATE SEQUENCE cache_1 CACHE 1;
+CREATE SEQUENCE cache_1000 CACHE 1000;
