@@ -10,5 +10,6 @@ start_measured_server() {
     start_server "$1"
     quietly make -s -C bench
     quietly env PGHOST="$COPY" PGUSER=postgres PGDATABASE=postgres \
-        psql -Xq --set=ON_ERROR_STOP=1 --set=library="$COPY/tree/bench/noop" --file=bench/setup.sql
+        psql -Xq --set=ON_ERROR_STOP=1 --set=library="$COPY/tree/bench/noop" \
+        --file=bench/setup.sql --file=bench/peers.sql
 }

@@ -4,15 +4,18 @@
 
 CREATE EXTENSION snowflake;
 
--- The same for every number of arguments: it looks at none.
+-- The same for all arguments: it looks at none.
 CREATE FUNCTION noop() RETURNS bigint
+	AS :'library', 'noop' LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
+CREATE FUNCTION noop(integer) RETURNS bigint
 	AS :'library', 'noop' LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
 CREATE FUNCTION noop(bigint) RETURNS bigint
 	AS :'library', 'noop' LANGUAGE C STRICT IMMUTABLE PARALLEL SAFE;
 CREATE FUNCTION noop(bigint, text) RETURNS bigint
 	AS :'library', 'noop' LANGUAGE C STRICT IMMUTABLE PARALLEL SAFE;
 
-CREATE FUNCTION call_latencies(regprocedure, integer) RETURNS integer[]
+CREATE FUNCTION call_latencies(function regprocedure, argument bigint, milliseconds integer)
+	RETURNS TABLE (ns bigint, calls bigint)
 	AS :'library', 'call_latencies' LANGUAGE C STRICT VOLATILE;
 
 CREATE SEQUENCE cache_1 CACHE 1;

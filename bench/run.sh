@@ -1,0 +1,164 @@
+#!/usr/bin/env bash
+#
+# run.sh -- how fast snowflake is, beside what else makes ids
+#
+# Starts a throwaway server, measures everything on it in one run, and writes
+# tables and plots.  What is measured is said in measure/, how it goes in
+# perl/Bench.pm; run.pl does it, and report.pl makes the tables and the plots.
+# test/lib.sh tells how the rest of the machine is kept out of it.
+#
+# Figures of different runs do not compare, those of one run do: hence the
+# peers.  Nothing else should run on the machine.
+
+set -euo pipefail
+
+# shellcheck source=test/lib.sh
+. "$(dirname "$0")/../test/lib.sh"
+# shellcheck source=bench/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+RESULTS=$SOURCE/bench/results
+
+major=
+mode=full
+output=
+pgedge=
+readme_only=
+
+usage() {
+    cat <<END
+Usage: bench/run.sh [--quick | --smoke | --readme] [--pg MAJOR] [--output DIR]
+                    [--pgedge DIR]
+
+Measure snowflake beside sequences and UUIDs on a throwaway server, print the
+figures, and write them: results.txt, results.csv and plots.  The full run takes
+less than half an hour on two cores and 15 GB of disk.
+
+  --quick       a run of two minutes, to see where one is
+  --smoke       everything once and next to nothing of it: does it work?
+  --readme      measure nothing; put the table of bench/results into README.md
+  --pg MAJOR    with this major of PostgreSQL (default: the distribution's own)
+  --output DIR  write there.  Default: bench/results, and then README.md gets its
+                table; of a quick run bench/results/quick, and of --smoke nowhere
+  --pgedge DIR  compare with pgEdge's extension, too, whose library for the same
+                major, snowflake.so, is in this directory
+  --help        this text
+END
+}
+
+parse_arguments() {
+    while (($#)); do
+        case $1 in
+            --quick | --smoke) mode=${1#--} ;;
+            --readme) readme_only=yes ;;
+            --pg)
+                [[ ${2-} =~ ^[1-9][0-9]$ ]] || die "--pg needs a major version, such as 15"
+                major=$2
+                shift
+                ;;
+            --output)
+                [[ ${2-} ]] || die "--output needs a directory"
+                output=$2
+                shift
+                ;;
+            --pgedge)
+                [[ -r ${2-}/snowflake.so ]] || die "--pgedge needs a directory with snowflake.so"
+                pgedge=$(cd "$2" && pwd)
+                shift
+                ;;
+            --help)
+                usage
+                exit
+                ;;
+            *) die "unknown option \"$1\"; see --help" ;;
+        esac
+        shift
+    done
+    if [[ -z $output && $mode == full ]]; then
+        output=$RESULTS
+    elif [[ -z $output && $mode == quick ]]; then
+        output=$RESULTS/quick
+    fi
+}
+
+# pgEdge's library can be loaded beside ours, but not the extension, which has
+# our name.  It goes first: what it calls snowflake.node has to be a setting by
+# the time ours reserves such names.
+pgedge_settings() {
+    mkdir "${SCRATCH[0]}/pgedge"
+    cp "$pgedge/snowflake.so" "${SCRATCH[0]}/pgedge"
+    chmod -R a+rX "${SCRATCH[0]}/pgedge"
+    cat <<END
+shared_preload_libraries = '$COPY/pgedge/snowflake.so, snowflake'
+snowflake.node = 1
+END
+}
+
+create_pgedge() {
+    quietly env PGHOST="$COPY" PGUSER=postgres PGDATABASE=postgres psql -Xq --set=ON_ERROR_STOP=1 -c "
+        CREATE SEQUENCE pgedge_seq;
+        CREATE FUNCTION pgedge_nextval(regclass) RETURNS bigint
+        AS '$COPY/pgedge/snowflake.so', 'snowflake_nextval' LANGUAGE C"
+}
+
+# The README's table, from the results that are beside it.
+write_readme() {
+    local text
+    text=$(perl "$SOURCE/bench/report.pl" readme "$RESULTS/results.csv" "$SOURCE/README.md")
+    printf '%s\n' "$text" >"$SOURCE/README.md"
+}
+
+report() {
+    as_tester "$major" perl bench/report.pl "$@"
+}
+
+main() {
+    local made more=
+    parse_arguments "$@"
+    if [[ $readme_only ]]; then
+        write_readme
+        exit
+    fi
+    if [[ -z $major ]]; then
+        major=$(distribution_major)
+    fi
+    is_packaged "$major" || die "PostgreSQL $major is not in this distribution"
+    # shellcheck disable=SC2046 # one word for each package
+    install_packages $(build_packages "$major") perl gnuplot-nox || die "cannot go on without these packages"
+
+    say "Building snowflake for PostgreSQL $major and starting a server"
+    make_copy ''
+    [[ -z $pgedge ]] || more=$(pgedge_settings)
+    start_measured_server "shared_buffers = 1GB
+max_connections = 160
+wal_level = replica
+max_wal_size = 8GB
+checkpoint_timeout = 1h
+autovacuum = off
+jit = off
+max_parallel_workers_per_gather = 0
+snowflake.shards = '0-7'
+$more"
+    [[ -z $pgedge ]] || create_pgedge
+
+    say "Measuring ($mode)"
+    with_server env PGDATA="$COPY/data" perl bench/run.pl "$mode" ../tmp/results.csv
+    made=${SCRATCH[0]}/tmp
+    report text ../tmp/results.csv >"${SCRATCH[0]}/log"
+    report plots ../tmp/results.csv ../tmp
+    say
+    cat "${SCRATCH[0]}/log"
+
+    if [[ $output ]]; then
+        mkdir -p "$output"
+        cat "${SCRATCH[0]}/log" >"$output/results.txt"
+        cp "$made"/results.csv "$made"/*.svg "$output"
+        say
+        say "Written to $output"
+    fi
+    if [[ $output == "$RESULTS" ]]; then
+        write_readme
+    fi
+}
+
+main "$@"
