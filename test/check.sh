@@ -129,14 +129,14 @@ check_format() {
         skip format "$FORMATTER could not be installed"
         return
     fi
-    if report=$(cd "$SOURCE" && "$FORMATTER" --dry-run -Werror src/*.[ch] test/shim/*.c 2>&1); then
+    if report=$(cd "$SOURCE" && "$FORMATTER" --dry-run -Werror src/*.[ch] test/shim/*.c bench/*.c 2>&1); then
         passed=$((passed + 1))
-        say "    ok      src, test/shim"
+        say "    ok      src, test/shim, bench"
     else
         failed=$((failed + 1))
-        say "    FAILED  src, test/shim"
+        say "    FAILED  src, test/shim, bench"
         show_tail <(grep -m 10 -A 2 'error:' <<<"$report") 30
-        say "    To repair:  $FORMATTER -i src/*.[ch] test/shim/*.c"
+        say "    To repair:  $FORMATTER -i src/*.[ch] test/shim/*.c bench/*.c"
     fi
 }
 

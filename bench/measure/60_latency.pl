@@ -8,7 +8,7 @@ use warnings FATAL => 'all';
 use Bench;
 
 my $sessions = 8;
-my $ms = by_mode(100, 1000, 2000);
+my $ms = by_mode(100, 500, 2000);
 my @percentiles = (50, 99, 99.9, 99.99, 100);
 
 # who: the function and its argument.  64 shards are never full.
@@ -39,7 +39,7 @@ sub percentile
 
 measurement(
 	'latency',
-	rounds => by_mode(1, 3, 5),
+	rounds => by_mode(1, 2, 5),
 	setup => sub { query('CREATE UNLOGGED TABLE latencies (ns bigint, calls bigint)') },
 	turns => [ map { [$_] } sort keys %call ],
 	take => sub {

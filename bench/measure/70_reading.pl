@@ -58,7 +58,7 @@ my %find = (
 
 measurement(
 	'find',
-	rounds => by_mode(1, 3, 7),
+	rounds => by_mode(1, 2, 7),
 	turns => [ map { my $what = $_; map { [ $_, $what ] } sort keys %condition } sort keys %find ],
 	take => sub {
 		my ($by, $what) = @_;

@@ -11,7 +11,7 @@ use Samples;
 
 our @EXPORT = qw(draw_plots);
 
-# Each keeps its colour from plot to plot; told apart by the colour-blind, too.
+# Each keeps its colour from plot to plot, and the colour-blind tell them apart.
 my %colour = (
 	'snowflake' => '#0072b2',
 	'own shards' => '#0072b2',
@@ -25,6 +25,11 @@ my %colour = (
 	'random UUID' => '#555555',
 	'uuidv7' => '#009e73',
 	'nothing' => '#aaaaaa');
+
+# What says too little where it stands alone.
+my %title = (
+	'own shards' => 'snowflake, own shards 0-7',
+	'one shard' => 'snowflake, one shard');
 
 # Lines of "x, median, quartiles", as a data block of gnuplot's.
 sub block
@@ -53,7 +58,8 @@ sub curves
 		next unless @lines;
 		push @blocks, block($name, @lines);
 		push @plots,
-		  "\$$name using 1:2:3:4 with yerrorlines linewidth 2 pointtype 7 pointsize 0.5 linecolor rgb '$colour{$subject}' title '$subject'";
+		  "\$$name using 1:2:3:4 with yerrorlines linewidth 2 pointtype 7 pointsize 0.5"
+		  . " linecolor rgb '$colour{$subject}' title '" . ($title{$subject} // $subject) . "'";
 	}
 	return (join('', @blocks), @plots);
 }
@@ -64,9 +70,14 @@ sub draw
 
 	return unless @plots;
 	open(my $gnuplot, '|-', 'gnuplot') or die "could not start gnuplot: $!\n";
-	print $gnuplot "set terminal svg size 760,440 font 'sans-serif,13' background 'white'\n",
-	  "set output '$path'\nset grid ytics linecolor rgb '#dddddd'\nset border 3\nset tics nomirror\n",
-	  "set key outside bottom center horizontal\n", $script, 'plot ', join(", \\\n", @plots), "\n";
+	print $gnuplot <<"END", $script, 'plot ', join(", \\\n", @plots), "\n";
+set terminal svg size 860,420 noenhanced font 'sans-serif,13' background 'white'
+set output '$path'
+set grid ytics linecolor rgb '#dddddd'
+set border 3
+set tics nomirror
+set key outside right center vertical Left reverse samplen 2 spacing 1.3
+END
 	close($gnuplot) or die "gnuplot could not draw $path\n";
 	return;
 }
@@ -74,9 +85,10 @@ sub draw
 sub draw_backends
 {
 	my ($path) = @_;
-	my ($blocks, @plots) = curves('backends', 'ids/s', 1e6, 'own shards', 'nextval, CACHE 1000', 'nextval, CACHE 1', 'one shard');
+	my ($blocks, @plots) =
+	  curves('backends', 'ids/s', 1e6, 'own shards', 'nextval, CACHE 1000', 'nextval, CACHE 1', 'one shard');
 
-	draw($path, <<"END", @plots, "4.096 with lines dashtype 2 linecolor rgb '#56b4e9' title 'all that one shard holds'");
+	draw($path, <<"END", @plots, "4.096 with lines dashtype 2 linecolor rgb '#56b4e9' title 'what a shard holds'");
 set title 'Ids per second, by the number of backends'
 set xlabel 'backends'
 set ylabel 'million ids per second'
@@ -112,7 +124,7 @@ sub draw_growth
 	my $settings = machine('while the index grows');
 
 	draw($path, <<"END", map { s/ using 1:/ using (\$1 \/ 1e6):/r } @plots);
-set title 'Inserting as the index grows ($settings)' noenhanced
+set title 'Inserting as the index grows ($settings)'
 set xlabel 'million rows in the table'
 set ylabel 'thousand rows per second'
 set xrange [0:*]
@@ -130,11 +142,16 @@ sub draw_calls
 	  sort { $b->[1] <=> $a->[1] } map { [ $_, median(call_cost($_)) ] } grep { !/^nothing/ } subjects('call', 'ns');
 	my @lines = map { "$_ $calls[$_][1] \"$calls[$_][0]\"" } 0 .. $#calls;
 	my $blocks = block('calls', @lines);
+	my @plots = (
+		'$calls using 2:1:(1):2:($1 - 0.35):($1 + 0.35):yticlabels(3) with boxxyerror linecolor rgb "#0072b2" notitle',
+		'$calls using 2:1:(sprintf("%.0f", $2)) with labels left offset 0.6,0 notitle');
 
-	draw($path, <<"END", '$calls using (0.5 * $2):0:(0.5 * $2):(0.35):yticlabels(3) with boxxyerror linecolor rgb "#0072b2" notitle', '$calls using 2:0:(sprintf(" %.0f", $2)) with labels left notitle');
+	draw($path, <<"END", @plots);
 set title 'What a call costs, over a function that does nothing'
 set xlabel 'nanoseconds'
 set logscale x
+set xrange [1:*]
+set ytics scale 0
 set style fill solid 0.8
 unset grid
 set grid xtics linecolor rgb '#dddddd'
@@ -148,13 +165,15 @@ sub draw_latencies
 {
 	my ($path) = @_;
 	my @points = points('latency', 'ns');
-	my ($blocks, @plots) = curves('latency', 'ns', 1000, 'snowflake, own shards', 'snowflake, one full shard', 'nextval, CACHE 1', 'nextval, CACHE 1000', 'nothing');
+	my ($blocks, @plots) = curves('latency', 'ns', 1e9, 'snowflake, own shards', 'snowflake, one full shard',
+		'nextval, CACHE 1', 'nextval, CACHE 1000', 'nothing');
 	my $tics = join(', ', map { sprintf('"%s" %d', $points[$_] == 100 ? 'longest' : "$points[$_]%%", $_) } 0 .. $#points);
 
 	# the points are names here: evenly apart
 	draw($path, <<"END", map { s/ using 1:/ using 0:/r } @plots);
 set title 'How long so many of the calls took at most, 8 sessions'
-set ylabel 'microseconds'
+set ylabel 'time of a call'
+set format y '%.0s %cs'
 set logscale y
 set xtics ($tics)
 set xrange [-0.3:@{[ $#points + 0.3 ]}]
