@@ -207,20 +207,26 @@ sub readme_block
 	my @functions = ('snowflake', 'nextval, CACHE 1', 'nextval, CACHE 1000', 'random UUID');
 	my @drawn = ('own shards', @functions[ 1, 2, 3 ]);
 	my ($clients, $backends) = (8, 4);
-	my $of = sub { my ($measurement, $unit, $at, @subjects) = @_; map { [ figure($measurement, $unit, $_, $at) ] } @subjects };
-	my $block = "| | snowflake | `nextval`, CACHE 1 | `nextval`, CACHE 1000 | `gen_random_uuid()` |\n|---|---:|---:|---:|---:|\n";
+	my ($inserted, $copied) = map { number(machine($_) =~ s/ .*//r) } ('INSERT ... SELECT', 'COPY');
+	my $of = sub {
+		my ($measurement, $unit, $at, @subjects) = @_;
+		return map { [ figure($measurement, $unit, $_, $at) ] } @subjects;
+	};
+	my $block = "| | snowflake | `nextval`, CACHE 1 | `nextval`, CACHE 1000 | `gen_random_uuid()` |\n"
+	  . "|---|---:|---:|---:|---:|\n";
 
 	$block .= row('a call, ns', map { [ call_cost($_) ] } @functions);
 	$block .= row("ids/s, $backends backends, 8 shards", $of->('backends', 'ids/s', $backends, @drawn));
 	$block .= row("`INSERT` of a row, rows/s, $clients clients", $of->('insert', 'rows/s', $clients, @keys));
-	$block .= row('`INSERT ... SELECT`, rows/s', $of->('bulk insert', 'rows/s', '', @keys));
-	$block .= row('`COPY`, rows/s', $of->('copy', 'rows/s', '', @keys));
-	$block .= row('its primary key after `INSERT ... SELECT`, MB',
+	$block .= row("`INSERT ... SELECT` of $inserted rows, rows/s", $of->('bulk insert', 'rows/s', '', @keys));
+	$block .= row("`COPY` of $copied rows, rows/s", $of->('copy', 'rows/s', '', @keys));
+	$block .= row("primary key of $inserted rows, MB",
 		map { [ megabytes(@$_) ] } $of->('bulk insert', 'bytes', '', @keys));
 	$block .= row('WAL for a million ids in one statement, bytes',
 		$of->('wal', 'bytes for a million ids', 'one statement', @functions));
-	$block .= sprintf("\nMedians of a run of `bench/run.sh` (%s) with PostgreSQL %s on %s cores, %s. Its tables, with\n"
-		  . "their spread, what else was measured, and the settings are in\n[bench/results](bench/results/results.txt).\n",
+	$block .= sprintf(
+		"\nMedians of a %s run of `bench/run.sh` with PostgreSQL %s on %s cores (%s).\n"
+		  . "What else was measured, the spread and the settings are in\n[its results](bench/results/results.txt).\n",
 		machine('run'), machine('PostgreSQL') =~ s/ .*//r, machine('cores'), machine('processor'));
 	$block .= "\n![ids per second by the number of backends](bench/results/backends.svg)\n";
 	return $block;

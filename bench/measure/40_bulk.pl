@@ -48,4 +48,7 @@ measurement(
 		query("DROP TABLE $table");
 	});
 
+record_machine('INSERT ... SELECT', "$inserted rows");
+record_machine('COPY', "$copied rows");
+
 1;

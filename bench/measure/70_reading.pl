@@ -76,4 +76,6 @@ measurement(
 		record($subject, '', query("SELECT pg_relation_size('$index')"), 'bytes');
 	});
 
+record_machine('decoded and searched', "$rows rows");
+
 1;
