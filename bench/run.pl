@@ -70,4 +70,4 @@ for my $file (sort glob("$FindBin::RealBin/measure/*.pl"))
 {
 	require $file;
 }
-run_rounds();
+eval { run_rounds(); 1 } or die "\n$@";

@@ -24,6 +24,7 @@ our $mode;    # smoke, quick or full
 my @measurements;
 my $samples;    # the file
 my ($current, $round);
+my $recorded = 0;
 
 sub by_mode
 {
@@ -47,6 +48,7 @@ sub record
 	my ($subject, $at, $value, $unit) = @_;
 
 	print $samples csv_line($current, $subject, $at, $round, sprintf('%.7g', $value), $unit);
+	$recorded++;
 	return;
 }
 
@@ -76,7 +78,13 @@ sub take_turns
 
 	$current = $measurement->{name};
 	@turns = reverse @turns if $round % 2 == 0;
-	$measurement->{take}->(@$_) for @turns;
+	for my $turn (@turns)
+	{
+		my $before = $recorded;
+
+		$measurement->{take}->(@$turn);
+		die "$current: nothing was measured of @$turn\n" if $recorded == $before;
+	}
 	return;
 }
 
