@@ -157,13 +157,14 @@ sub text_of_decoding
 
 sub text
 {
-	my $text = "snowflake's benchmark\n\n" . "Printed by bench/report.pl from results.csv, which bench/run.sh wrote.\n\n";
+	my $text = "snowflake's benchmark\n\nPrinted by bench/report.pl from results.csv, which bench/run.sh wrote.\n\n";
 
 	$text .= sprintf("%-34s  %s\n", $_, machine($_)) for machine();
 	$text .= text_of_targets() . text_of_calls();
 	$text .= heading('2, 3. Backends',
 		'Ids per second, by the number of backends that draw them.  One shard of this layout holds',
-		'4,096,000; "one statement" is a single backend on one shard.') . table('backends', 'ids/s', 'drawn from', 'backends');
+		'4,096,000; "one statement" is a single backend on one shard.')
+	  . table('backends', 'ids/s', 'drawn from', 'backends');
 	$text .= heading('4. INSERT of a row',
 		'Rows per second with pgbench, a transaction each, by the number of clients, with',
 		'synchronous_commit on.') . table('insert', 'rows/s', 'key', 'clients');
@@ -186,7 +187,8 @@ sub text
 		'before a time, through the primary key and through an index on a column with the time.')
 	  . table('find', 'us', 'by', 'what');
 	$text .= "\n" . table('index', 'bytes', 'size, MB', '', \&megabytes);
-	$text .= heading('9. WAL and transaction numbers', 'For a million ids, drawn in a transaction each by 8 clients, or in one statement.')
+	$text .= heading('9. WAL and transaction numbers',
+		'For a million ids, drawn in a transaction each by 8 clients, or in one statement.')
 	  . table('wal', 'bytes for a million ids', 'bytes', 'drawn in') . "\n"
 	  . table('wal', 'xids for a million ids', 'transaction numbers', 'drawn in');
 	return $text;

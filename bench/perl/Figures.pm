@@ -204,7 +204,9 @@ sub targets
 	}
 	target(2, 'one shard, one backend, one statement', '>= 0.98', 'of 4096/ms', $in_shards->('one statement', 1));
 	target(2, 'one shard, ' . count_of($_, 'backend'), '>= 0.98', 'of 4096/ms', $in_shards->('one shard', $_))
-	  for grep { $_ >= 2 } points('backends', 'ids/s');
+	  for grep { $_ >= 2 && $_ <= 64 } points('backends', 'ids/s');
+	target(2, 'one shard, 128 backends / 64 backends', '>= 0.9', 'times',
+		in_order(quotient(map { rounds_of('backends', 'ids/s', 'one shard', $_) } (128, 64))));
 	target(3, 'own shards, ' . count_of($_, 'backend') . ' / nextval CACHE 1000', '>= 1', 'times',
 		ratio('backends', 'ids/s', 'own shards', 'nextval, CACHE 1000', $_))
 	  for grep { $_ <= 16 } points('backends', 'ids/s');

@@ -28,7 +28,8 @@ sub text_of
 	return slurp_file($path) =~ s/\n\z//r;
 }
 
-is(report('readme', $results, "$top/README.md"), text_of("$top/README.md"), 'the table in README.md is that of results.csv');
+is(report('readme', $results, "$top/README.md"),
+	text_of("$top/README.md"), 'the table in README.md is that of results.csv');
 is(report('text', $results), text_of("$top/bench/results/results.txt"), 'results.txt is made of results.csv');
 
 my ($plot) = text_of("$top/README.md") =~ /\]\((bench\/results\/\w+\.svg)\)/;
