@@ -26,7 +26,7 @@ my $rows = by_mode(20_000, 500_000, 2_000_000);
 
 measurement(
 	'call',
-	rounds => by_mode(1, 5, 11),
+	rounds => by_mode(1, 4, 10),
 	turns => [ map { [$_] } sort keys %call ],
 	take => sub {
 		my ($subject) = @_;

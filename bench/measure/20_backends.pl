@@ -28,7 +28,7 @@ sub statement
 
 measurement(
 	'backends',
-	rounds => by_mode(1, 2, 5),
+	rounds => by_mode(1, 2, 4),
 	turns => [
 		[ 'one statement', 1 ],
 		(map { [ 'one shard', $_ ] } @many),

@@ -17,7 +17,7 @@ for my $commit ('on', 'off')
 {
 	measurement(
 		$commit eq 'on' ? 'insert' : 'insert, no flush',
-		rounds => by_mode(1, 2, 5),
+		rounds => $commit eq 'on' ? by_mode(1, 2, 6) : by_mode(1, 2, 4),
 		setup => sub { $table{$_} //= table_of('insert', $_) for @{ $subjects{$commit} } },
 		turns => [
 			map { my $clients = $_; map { [ $_, $clients ] } @{ $subjects{$commit} } } @{ $clients{$commit} } ],

@@ -7,7 +7,7 @@ use Bench;
 
 my @subjects = ('snowflake', 'nextval', 'random UUID');
 my $inserted = by_mode(10_000, 500_000, 10_000_000);
-my $copied = by_mode(10_000, 500_000, 3_000_000);
+my $copied = by_mode(10_000, 500_000, 2_000_000);
 my $data = "$ENV{TMPDIR}/payload";
 
 push @subjects, 'uuidv7' if has_function('uuidv7()');
@@ -38,7 +38,7 @@ measurement(
 
 measurement(
 	'copy',
-	rounds => by_mode(1, 2, 5),
+	rounds => by_mode(1, 2, 4),
 	setup => sub { query("COPY (SELECT generate_series(1, $copied)) TO '$data'") },
 	turns => [ map { [$_] } @subjects ],
 	take => sub {

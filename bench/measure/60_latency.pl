@@ -39,7 +39,7 @@ sub percentile
 
 measurement(
 	'latency',
-	rounds => by_mode(1, 2, 5),
+	rounds => by_mode(1, 2, 4),
 	setup => sub { query('CREATE UNLOGGED TABLE latencies (ns bigint, calls bigint)') },
 	turns => [ map { [$_] } sort keys %call ],
 	take => sub {

@@ -31,7 +31,7 @@ sub create_events
 
 measurement(
 	'decode',
-	rounds => by_mode(1, 3, 7),
+	rounds => by_mode(1, 2, 6),
 	setup => \&create_events,
 	turns => [
 		map { my $with = $_; map { [ $_, $with ] } ($with eq 'no layout' ? @functions : @functions[ 0, 1 ]) }
@@ -58,7 +58,7 @@ my %find = (
 
 measurement(
 	'find',
-	rounds => by_mode(1, 2, 7),
+	rounds => by_mode(1, 2, 6),
 	turns => [ map { my $what = $_; map { [ $_, $what ] } sort keys %condition } sort keys %find ],
 	take => sub {
 		my ($by, $what) = @_;
