@@ -18,7 +18,9 @@ OBJS = \
 	src/copy.o \
 	src/generator.o \
 	src/horizon.o \
+	src/identity.o \
 	src/planner.o \
+	src/record.o \
 	src/report.o \
 	src/settings.o \
 	src/stats.o \

@@ -222,3 +222,19 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION snowflake_audit(regclass, name, text, text, timestamptz) IS 'count the ids of a column that it should not hold';
+
+--- Who is who: whether this server is a copy of another one.
+
+-- A view of one's own on snowflake_horizon() has to be dropped for it.
+DROP FUNCTION snowflake_horizon();
+CREATE FUNCTION snowflake_horizon(
+        OUT horizon timestamptz, OUT seconds_ahead double precision,
+        OUT last_renewal timestamptz, OUT last_error text,
+        OUT incarnation text, OUT clone_of text, OUT clone_evidence text)
+    LANGUAGE C VOLATILE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_horizon_1_1';
+CREATE FUNCTION snowflake_accept_clone() RETURNS void
+    LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'snowflake_accept_clone';
+REVOKE EXECUTE ON FUNCTION snowflake_accept_clone() FROM PUBLIC;
+
+COMMENT ON FUNCTION snowflake_horizon() IS 'time up to which ids may be minted, as it stands on disk, and who stored it';
+COMMENT ON FUNCTION snowflake_accept_clone() IS 'go on minting on a server that was found to be a copy';

@@ -338,6 +338,16 @@ wait_for_clock(TimestampTz now, int64 latest_tick)
 		wait_us(Min(Min(behind_us, patience_us), CLOCK_POLL_US), event);
 }
 
+/* The layout, if this data directory may mint; else an error. */
+static const Layout *
+check_server(void)
+{
+	const Layout *layout = cluster_layout();
+
+	refuse_to_mint_as_copy();
+	return layout;
+}
+
 /* Wait for the horizon to be moved past a tick, or fail with the reason. */
 static pg_noinline void
 wait_for_horizon(int64 tick)
@@ -346,9 +356,10 @@ wait_for_horizon(int64 tick)
 
 	while (tick >= (int64) pg_atomic_read_u64(&horizon_bounds->horizon))
 	{
-		(void) cluster_layout(); /* which may turn out to be another one */
+		(void) check_server(); /* it may turn out to be another one */
 		horizon_wait(&wait, tick);
 	}
+	(void) check_server();
 	ConditionVariableCancelSleep();
 	note_wait(wait.waited_us);
 }
@@ -588,7 +599,7 @@ mint_on_own(const Layout *layout, const OwnShards *own)
 static pg_noinline void
 begin_to_mint(void)
 {
-	const Layout *layout = cluster_layout();
+	const Layout *layout = check_server();
 
 	if (RecoveryInProgress())
 		ereport(ERROR,
@@ -604,12 +615,13 @@ begin_to_mint(void)
 
 /*
  * The layout to mint with, when all that must hold does.  None of it can cease
- * to hold while the server runs, so whoever has minted need not ask again.
+ * to hold while the server runs, but for what the administrator makes of a copy,
+ * so whoever has minted need not ask again.
  */
 static pg_attribute_always_inline const Layout *
 prepare_to_mint(void)
 {
-	if (unlikely(my_slot == NULL || !has_minted()))
+	if (unlikely(my_slot == NULL || !has_minted() || settings_refuse_clone))
 		begin_to_mint();
 	return my_layout;
 }

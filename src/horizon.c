@@ -13,8 +13,9 @@
  * The protocol.  One background worker alone moves the horizon, to "reserve"
  * after the tick in which somebody mints who asks for it:
  *
- *	1. The record (the horizon and the layout) is written to a temporary file,
- *	   fsynced, and renamed to snowflake.horizon, and the directory fsynced.
+ *	1. The record (the horizon, the layout and who writes it) is written to a
+ *	   temporary file, fsynced, and renamed to snowflake.horizon, and the
+ *	   directory fsynced: see record.c.
  *	2. The same record is logged as a page image (see below), flushed, and,
  *	   as synchronous_commit says of every commit, awaited on the standbys.
  *	3. Only then Bounds.horizon is raised to it.
@@ -48,21 +49,25 @@
  * back goes on committing with early times.  A replication origin's progress
  * would, but a standby with fewer slots could not replay it.)
  *
+ * The guard.  The record says who wrote it.  A server that starts and finds
+ * somebody else there may be a copy whose twin mints the same ids: see
+ * identity.c for what tells one.  The postmaster stores what it found before
+ * recovery can take the evidence away.  The worker gives a server that was
+ * promoted a new identity, and stores that somebody accepted a copy, before it
+ * publishes a horizon.  Either way the record's horizon stays what it is.
+ *
  * A note about locking:
  *	- Bounds are atomics that only grow.  "latest" is raised by those who mint,
  *	  the others by the worker alone.
  *	- HorizonState is written under its spinlock, by the postmaster when it is
- *	  alone, then by the worker, but for "wanted_tick" and "accept_layout", which
- *	  backends set.  It is read under the lock, except by the worker, and
- *	  except for "stage", a word by itself.
+ *	  alone, then by the worker, but for "wanted_tick" and what backends accept,
+ *	  which they set.  It is read under the lock, except by the worker, and
+ *	  except for "stage" and "is_copy", each a word by itself.
  *	- "attempted" is broadcast after each attempt to move the horizon.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
-
-#include <fcntl.h>
-#include <unistd.h>
 
 #include "access/xlog.h"
 #include "access/xloginsert.h"
@@ -71,14 +76,12 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "port/pg_crc32c.h"
 #include "portability/instr_time.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "replication/syncrep.h"
 #include "storage/bufmgr.h"
 #include "storage/bufpage.h"
-#include "storage/fd.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/lwlock.h"
@@ -92,18 +95,16 @@
 
 #include "compat.h"
 #include "horizon.h"
+#include "identity.h"
 #include "layout.h"
+#include "record.h"
 #include "settings.h"
 #include "wait.h"
 
 PG_FUNCTION_INFO_V1(snowflake_horizon);
+PG_FUNCTION_INFO_V1(snowflake_horizon_1_1);
 PG_FUNCTION_INFO_V1(snowflake_accept_layout);
-
-#define HORIZON_FILE "snowflake.horizon"
-#define HORIZON_TEMP_FILE HORIZON_FILE ".tmp"
-
-#define HORIZON_MAGIC 0x534E4F57 /* "SNOW" */
-#define HORIZON_VERSION 1
+PG_FUNCTION_INFO_V1(snowflake_accept_clone);
 
 /*
  * The relation that bears the page.  initdb gives shared relations numbers
@@ -123,17 +124,6 @@ PG_FUNCTION_INFO_V1(snowflake_accept_layout);
 /* What a renewal may last, and those who mint not come to the horizon. */
 #define MAX_ALLOWANCE_US INT64CONST(10000000)
 
-/* What is on disk and in the WAL. */
-typedef struct HorizonRecord
-{
-	uint32		magic;
-	uint32		version;
-	TimestampTz horizon; /* no id is later than or at this time */
-	char		layout[LAYOUT_TEXT_SIZE]; /* as layout_format() writes it */
-	uint32		reserved;
-	pg_crc32c	crc; /* of all before it */
-} HorizonRecord;
-
 typedef enum HorizonStage
 {
 	STAGE_CLOSED,		/* the record is known, or known to be missing */
@@ -149,13 +139,18 @@ typedef struct HorizonState
 	TimestampTz	 horizon; /* of the last record read or written */
 	char		 recorded_layout[LAYOUT_TEXT_SIZE]; /* empty: no record */
 	TimestampTz	 renewed_at;						/* 0: not since start */
-	int64  wanted_tick;	  /* in which somebody is about to mint; -1: nobody */
-	bool   accept_layout; /* somebody accepted the change of layout */
-	bool   layout_is_new; /* accepted, and not on disk yet */
-	uint64 attempts;	  /* to move the horizon, ended */
-	bool   failed;		  /* the last one did */
-	char   reason[256];
-	Latch *worker; /* NULL while there is none */
+	int64	  wanted_tick; /* in which somebody is about to mint; -1: nobody */
+	bool	  accept_layout; /* somebody accepted the change of layout */
+	bool	  layout_is_new; /* accepted, and not on disk yet */
+	StartMode start;		 /* as the data directory asked for */
+	Identity  self;			 /* who we are, as far as is known */
+	bool	  is_copy;		 /* identity_is_copy() of it */
+	bool	  accept_copy;	 /* somebody accepted that we are one */
+	bool	  is_unsaved;	 /* the file or the WAL has another identity */
+	uint64	  attempts;		 /* to move the horizon, ended */
+	bool	  failed;		 /* the last one did */
+	char	  reason[256];
+	Latch	 *worker; /* NULL while there is none */
 	ConditionVariable attempted;
 } HorizonState;
 
@@ -171,146 +166,9 @@ typedef struct HorizonShared
 
 StaticAssertDecl(sizeof(Bounds) <= PG_CACHE_LINE_SIZE,
 				 "the bounds fit a cache line");
-StaticAssertDecl(offsetof(HorizonRecord, crc) + sizeof(pg_crc32c) ==
-					 sizeof(HorizonRecord),
-				 "the record has no padding after its checksum");
 
 Bounds				*horizon_bounds = NULL;
 static HorizonState *state = NULL;
-
-/*-------------------------------------------------------------------------
- * Records
- *-------------------------------------------------------------------------
- */
-
-static pg_crc32c
-record_crc(const HorizonRecord *record)
-{
-	pg_crc32c crc;
-
-	INIT_CRC32C(crc);
-	COMP_CRC32C(crc, record, offsetof(HorizonRecord, crc));
-	FIN_CRC32C(crc);
-	return crc;
-}
-
-static void
-make_record(HorizonRecord *record, TimestampTz horizon)
-{
-	memset(record, 0, sizeof(*record));
-	record->magic = HORIZON_MAGIC;
-	record->version = HORIZON_VERSION;
-	record->horizon = horizon;
-	layout_format(settings_layout(), record->layout, sizeof(record->layout));
-	record->crc = record_crc(record);
-}
-
-/* Is this a record, as "length" bytes of it were read?  If not, say why. */
-static bool
-check_record(const HorizonRecord *record, int length, char *reason,
-			 size_t size)
-{
-	if (length < (int) offsetof(HorizonRecord, horizon) ||
-		record->magic != HORIZON_MAGIC)
-		snprintf(reason, size, "it is not a horizon record");
-	else if (record->version > HORIZON_VERSION)
-		snprintf(reason, size,
-				 "it is of version %u, and this library reads version %d",
-				 record->version, HORIZON_VERSION);
-	else if (length != sizeof(*record))
-		snprintf(reason, size, "it has %d of %d bytes", length,
-				 (int) sizeof(*record));
-	else if (record->crc != record_crc(record))
-		snprintf(reason, size, "its checksum is wrong");
-	else
-		return true;
-	return false;
-}
-
-/*-------------------------------------------------------------------------
- * The file
- *-------------------------------------------------------------------------
- */
-
-/* Keep what went wrong with the file, errno included, and return false. */
-static bool
-file_failed(char *reason, size_t size, const char *what, const char *file)
-{
-	snprintf(reason, size, "could not %s file \"%s\": %s", what, file,
-			 strerror(errno));
-	return false;
-}
-
-/*
- * Read the record.  False with the reason where there is a file that does not
- * give one; true with *found unset where there is none.
- */
-static bool
-read_file(HorizonRecord *record, bool *found, char *reason, size_t size)
-{
-	char bytes[sizeof(HorizonRecord) + 1];
-	char why[128];
-	int	 fd = OpenTransientFile(HORIZON_FILE, O_RDONLY | PG_BINARY);
-	int	 length;
-
-	*found = false;
-	if (fd < 0)
-		return errno == ENOENT ?
-				   true :
-				   file_failed(reason, size, "open", HORIZON_FILE);
-	length = read(fd, bytes, sizeof(bytes));
-	if (length < 0)
-		(void) file_failed(reason, size, "read", HORIZON_FILE);
-	CloseTransientFile(fd);
-	if (length < 0)
-		return false;
-	memset(record, 0, sizeof(*record));
-	memcpy(record, bytes, Min(length, sizeof(*record)));
-	if (!check_record(record, length, why, sizeof(why)))
-	{
-		snprintf(reason, size, "could not use file \"%s\": %s", HORIZON_FILE,
-				 why);
-		return false;
-	}
-	*found = true;
-	return true;
-}
-
-static bool
-write_file(const HorizonRecord *record, char *reason, size_t size)
-{
-	int fd = OpenTransientFile(HORIZON_TEMP_FILE,
-							   O_CREAT | O_TRUNC | O_WRONLY | PG_BINARY);
-	int written;
-
-	if (fd < 0)
-		return file_failed(reason, size, "create", HORIZON_TEMP_FILE);
-	errno = 0;
-	written = write(fd, record, sizeof(*record));
-	if (written != sizeof(*record))
-	{
-		/* if write didn't set errno, assume problem is no disk space */
-		if (errno == 0)
-			errno = ENOSPC;
-		(void) file_failed(reason, size, "write", HORIZON_TEMP_FILE);
-		CloseTransientFile(fd);
-		return false;
-	}
-	if (CloseTransientFile(fd) != 0)
-		return file_failed(reason, size, "close", HORIZON_TEMP_FILE);
-
-	/*
-	 * As durable_rename() does, but for its fsyncs of the file under its final
-	 * name: each is a wait for the disk, and the file's own is done by then.
-	 */
-	if (fsync_fname_ext(HORIZON_TEMP_FILE, false, false, DEBUG1) != 0)
-		return file_failed(reason, size, "fsync", HORIZON_TEMP_FILE);
-	if (rename(HORIZON_TEMP_FILE, HORIZON_FILE) != 0)
-		return file_failed(reason, size, "rename", HORIZON_TEMP_FILE);
-	if (fsync_fname_ext(".", true, false, DEBUG1) != 0)
-		return file_failed(reason, size, "fsync directory of", HORIZON_FILE);
-	return true;
-}
 
 /*-------------------------------------------------------------------------
  * The page
@@ -349,7 +207,7 @@ log_record(const HorizonRecord *record)
 	CHECK_FOR_INTERRUPTS();
 }
 
-/* The last record that this server replayed; like read_file() otherwise. */
+/* The last record that this server replayed; as record_read_file() does. */
 static bool
 read_page(HorizonRecord *record, bool *found, char *reason, size_t size)
 {
@@ -357,6 +215,7 @@ read_page(HorizonRecord *record, bool *found, char *reason, size_t size)
 							  HORIZON_RELATION};
 	SMgrRelation   relation = smgropen(locator, INVALID_PROC_NUMBER);
 	Buffer		   buffer;
+	Page		   page;
 	char		   why[128];
 	bool		   good;
 
@@ -367,9 +226,12 @@ read_page(HorizonRecord *record, bool *found, char *reason, size_t size)
 	buffer = ReadBufferWithoutRelcache(locator, MAIN_FORKNUM, 0, RBM_NORMAL,
 									   NULL, true);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	memcpy(record, PageGetContents(BufferGetPage(buffer)), sizeof(*record));
+	page = BufferGetPage(buffer);
+	good = record_parse(record, PageGetContents(page),
+						(char *) page + ((PageHeader) page)->pd_lower -
+							PageGetContents(page),
+						why, sizeof(why));
 	UnlockReleaseBuffer(buffer);
-	good = check_record(record, sizeof(*record), why, sizeof(why));
 	if (!good)
 		snprintf(reason, size,
 				 "could not use page 0 of file \"global/%u\": %s",
@@ -418,6 +280,78 @@ note_record(bool readable, bool found, const HorizonRecord *record)
 	return state->stage;
 }
 
+/* A record of the settings' layout, by this server. */
+static void
+make_record(HorizonRecord *record, TimestampTz horizon)
+{
+	char layout[LAYOUT_TEXT_SIZE];
+
+	layout_format(settings_layout(), layout, sizeof(layout));
+	record_make(record, horizon, layout, &state->self);
+}
+
+/* Say that we are a copy: in the log, or as an error to who must not mint. */
+static void
+report_copy(int level, const Identity *self)
+{
+	char us[IDENTITY_NUMBER_SIZE];
+	char them[IDENTITY_NUMBER_SIZE];
+
+	identity_format_number(self->incarnation, us);
+	identity_format_number(self->clone_of, them);
+	ereport(
+		level,
+		(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+		 errmsg("this server is a copy of one that has minted ids"),
+		 errdetail("It is incarnation %s, a copy of %s: %s.", us, them,
+				   self->evidence),
+		 errhint(
+			 "Give it other shards than its original's. When it has them, or when the original is gone for good, call snowflake_accept_clone().")));
+}
+
+/* Take note of who we are.  That this is a copy is said as it turns out. */
+static void
+note_identity(const Identity *self, bool is_unsaved)
+{
+	bool was_copy = state->is_copy;
+
+	SpinLockAcquire(&state->lock);
+	state->self = *self;
+	state->is_copy = identity_is_copy(self);
+	state->is_unsaved = is_unsaved;
+	SpinLockRelease(&state->lock);
+	if (state->is_copy && !was_copy)
+		report_copy(LOG, self);
+}
+
+/*
+ * Take note of the file's record, or of a failure to read it, and make out
+ * who we are.
+ */
+static HorizonStage
+note_file(bool readable, bool found, const HorizonRecord *record)
+{
+	HorizonStage stage = note_record(readable, found, record);
+	Identity	 self = state->self;
+
+	if (readable && found)
+	{
+		identity_recognise(&self, &record->writer, state->start);
+		note_identity(&self,
+					  memcmp(&self, &record->writer, sizeof(self)) != 0);
+	}
+	return stage;
+}
+
+/* The record as it stands, but by who we are now. */
+static bool
+write_identity(const Identity *self, HorizonRecord *record, char *reason,
+			   size_t size)
+{
+	record_make(record, state->horizon, state->recorded_layout, self);
+	return record_write_file(record, reason, size);
+}
+
 static void
 report_trouble(const char *reason)
 {
@@ -442,7 +376,7 @@ close_cleanly(int code, Datum arg)
 		(int64) pg_atomic_read_u64(&horizon_bounds->horizon) <= latest)
 		return;
 	make_record(&record, layout_time_of_tick(layout, latest + 1));
-	if (!write_file(&record, reason, sizeof(reason)))
+	if (!record_write_file(&record, reason, sizeof(reason)))
 		report_trouble(reason);
 }
 
@@ -476,9 +410,14 @@ horizon_shmem_startup(void)
 	ConditionVariableInit(&state->attempted);
 	state->horizon = DT_NOBEGIN;
 	state->wanted_tick = -1;
+	state->start = identity_start_mode();
+	identity_look_around(&state->self);
 
-	readable = read_file(&record, &found, reason, sizeof(reason));
-	if (note_record(readable, found, &record) == STAGE_BROKEN)
+	readable = record_read_file(&record, &found, reason, sizeof(reason));
+	if (note_file(readable, found, &record) == STAGE_BROKEN)
+		report_trouble(reason);
+	else if (state->is_unsaved && state->self.incarnation != 0 &&
+			 !write_identity(&state->self, &record, reason, sizeof(reason)))
 		report_trouble(reason);
 	if (!IsUnderPostmaster)
 		on_shmem_exit(close_cleanly, (Datum) 0);
@@ -520,6 +459,24 @@ cluster_layout(void)
 				 "snowflake_accept_layout(); to read an id, name its "
 				 "layout.")));
 	return NULL; /* keep compiler quiet */
+}
+
+/*
+ * An error where minting is not for copies, and this is one.  Whether it is
+ * one is known before there is a horizon; who waited for that looks again.
+ */
+void
+refuse_to_mint_as_copy(void)
+{
+	Identity self;
+
+	if (likely(!state->is_copy) || !settings_refuse_clone())
+		return;
+	SpinLockAcquire(&state->lock);
+	self = state->self;
+	SpinLockRelease(&state->lock);
+	if (identity_is_copy(&self))
+		report_copy(ERROR, &self);
 }
 
 /*
@@ -646,39 +603,96 @@ first_tick_from(const Layout *layout, TimestampTz time)
 }
 
 /*
+ * Read what is on disk: the file, if the postmaster could not, and the page.
+ * False, with the reason, as long as there is no telling.
+ */
+static bool
+read_records(char *reason, size_t size)
+{
+	HorizonRecord record;
+	TimestampTz	  in_file;
+	Identity	  self;
+	bool		  readable;
+	bool		  found;
+
+	if (state->stage == STAGE_BROKEN)
+	{
+		readable = record_read_file(&record, &found, reason, size);
+		if (note_file(readable, found, &record) == STAGE_BROKEN)
+			return false;
+	}
+	in_file = state->horizon;
+	readable = read_page(&record, &found, reason, size);
+	if (note_record(readable, found, &record) == STAGE_BROKEN)
+		return false;
+	if (!found || record.horizon < in_file)
+		return true;
+
+	/* of a standby's two records the later one tells of its primary */
+	self = state->self;
+	if (self.standby)
+		identity_follow(&self, &record.writer);
+	else if (self.incarnation == 0)
+	{
+		identity_forget_place(&record.writer);
+		identity_recognise(&self, &record.writer, state->start);
+	}
+
+	/* the file may be copied without the page, by pg_rewind for one */
+	note_identity(&self, state->is_unsaved || record.horizon > in_file);
+	return true;
+}
+
+/*
+ * Be who we are on disk, before there is a horizon: anew, if this server is
+ * new or was promoted, and no copy any more, if that was accepted.  The horizon
+ * stays what it is.  Before the first one there is nothing to store.
+ */
+static bool
+settle_identity(char *reason, size_t size)
+{
+	Identity self = state->self;
+	bool	 accept = state->accept_copy;
+	bool	 is_new = self.incarnation == 0 || self.standby;
+
+	if (is_new)
+		identity_begin_anew(&self);
+	if (accept)
+		identity_accept(&self);
+	if (!is_new && !accept && !state->is_unsaved)
+		return true;
+	if (!TIMESTAMP_IS_NOBEGIN(state->horizon))
+	{
+		HorizonRecord record;
+
+		if (!write_identity(&self, &record, reason, size))
+			return false;
+		log_record(&record);
+	}
+	note_identity(&self, false);
+	if (accept)
+	{
+		SpinLockAcquire(&state->lock);
+		state->accept_copy = false;
+		SpinLockRelease(&state->lock);
+	}
+	return true;
+}
+
+/*
  * Put the floor in force: nothing is minted before the later one of the two
  * records.  False, with the reason, as long as there is no telling.
  */
 static bool
 open_horizon(char *reason, size_t size)
 {
-	HorizonStage  stage = state->stage;
-	HorizonRecord record;
-	bool		  readable;
-	bool		  found;
-
-	if (stage == STAGE_OPEN)
-		return true;
-	if (stage == STAGE_BROKEN)
-	{
-		readable = read_file(&record, &found, reason, size);
-		stage = note_record(readable, found, &record);
-	}
-	if (stage != STAGE_BROKEN)
-	{
-		TimestampTz in_file = state->horizon;
-
-		readable = read_page(&record, &found, reason, size);
-		stage = note_record(readable, found, &record);
-
-		/* the file may be copied without the page, by pg_rewind for one */
-		if (stage == STAGE_CLOSED && found && record.horizon > in_file &&
-			!write_file(&record, reason, size))
-			return false;
-	}
-	if (stage == STAGE_BROKEN)
+	if (state->stage != STAGE_OPEN && !read_records(reason, size))
 		return false;
-	if (stage == STAGE_OTHER_LAYOUT && !state->accept_layout)
+	if (!settle_identity(reason, size))
+		return false;
+	if (state->stage == STAGE_OPEN)
+		return true;
+	if (state->stage == STAGE_OTHER_LAYOUT && !state->accept_layout)
 	{
 		snprintf(reason, size, "the layout has changed");
 		return false;
@@ -756,7 +770,7 @@ renew_horizon(int64 wanted_tick, char *reason, size_t size)
 
 		INSTR_TIME_SET_CURRENT(began);
 		make_record(&record, horizon);
-		if (!write_file(&record, reason, size))
+		if (!record_write_file(&record, reason, size))
 			return false;
 		log_record(&record);
 		note_renewal(&record);
@@ -901,38 +915,72 @@ horizon_register_worker(void)
  *-------------------------------------------------------------------------
  */
 
-/* One row: horizon, seconds_ahead, last_renewal, last_error. */
-Datum
-snowflake_horizon(PG_FUNCTION_ARGS)
+#define HORIZON_COLUMNS_1_0 4
+#define HORIZON_COLUMNS 7
+
+/* A row of the first columns of snowflake_horizon(), as many as are asked for. */
+static Datum
+horizon_row(FunctionCallInfo fcinfo, int columns)
 {
 	TupleDesc	row;
 	TimestampTz horizon;
 	TimestampTz renewed_at;
+	Identity	self;
 	bool		failed;
+	bool		is_copy;
 	char		reason[sizeof(state->reason)];
-	Datum		values[4];
-	bool		nulls[4] = {false};
+	char		us[IDENTITY_NUMBER_SIZE];
+	char		them[IDENTITY_NUMBER_SIZE];
+	Datum		values[HORIZON_COLUMNS];
+	bool		nulls[HORIZON_COLUMNS] = {false};
 
 	(void) settings_layout();
-	if (get_call_result_type(fcinfo, NULL, &row) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
+	if (get_call_result_type(fcinfo, NULL, &row) != TYPEFUNC_COMPOSITE ||
+		row->natts != columns)
+		elog(ERROR, "return type must be a row type of %d columns", columns);
 	SpinLockAcquire(&state->lock);
 	horizon = state->horizon;
 	renewed_at = state->renewed_at;
+	self = state->self;
+	is_copy = state->is_copy;
 	failed = state->failed;
 	strlcpy(reason, state->reason, sizeof(reason));
 	SpinLockRelease(&state->lock);
+	identity_format_number(self.incarnation, us);
+	identity_format_number(self.clone_of, them);
 
 	nulls[0] = nulls[1] = TIMESTAMP_IS_NOBEGIN(horizon);
 	nulls[2] = renewed_at == 0;
 	nulls[3] = !failed;
+	nulls[4] = self.incarnation == 0 || self.standby;
+	nulls[5] = nulls[6] = !is_copy;
 	values[0] = TimestampTzGetDatum(horizon);
 	values[1] =
 		Float8GetDatum(nulls[0] ? 0 : (horizon - GetCurrentTimestamp()) / 1e6);
 	values[2] = TimestampTzGetDatum(renewed_at);
 	values[3] = CStringGetTextDatum(reason);
-	PG_RETURN_DATUM(HeapTupleGetDatum(
-		heap_form_tuple(BlessTupleDesc(row), values, nulls)));
+	values[4] = CStringGetTextDatum(us);
+	values[5] = CStringGetTextDatum(them);
+	values[6] = CStringGetTextDatum(self.evidence);
+	return HeapTupleGetDatum(
+		heap_form_tuple(BlessTupleDesc(row), values, nulls));
+}
+
+/* For databases whose extension is still of version 1.0 */
+Datum
+snowflake_horizon(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_DATUM(horizon_row(fcinfo, HORIZON_COLUMNS_1_0));
+}
+
+/*
+ * The same with who we are.  Under a name of its own, so that version 1.1
+ * cannot be made with a library that has only four values to give.
+ */
+Datum
+snowflake_horizon_1_1(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_DATUM(horizon_row(fcinfo, HORIZON_COLUMNS));
 }
 
 /* Go on with the layout that the settings name. */
@@ -955,6 +1003,31 @@ snowflake_accept_layout(PG_FUNCTION_ARGS)
 	SpinLockRelease(&state->lock);
 
 	while (state->stage == STAGE_OTHER_LAYOUT || state->layout_is_new)
+		horizon_wait(&wait, 0);
+	ConditionVariableCancelSleep();
+	PG_RETURN_VOID();
+}
+
+/* Somebody says that this copy may mint beside its original, or instead. */
+Datum
+snowflake_accept_clone(PG_FUNCTION_ARGS)
+{
+	HorizonWait wait = {0};
+
+	(void) settings_layout();
+	if (RecoveryInProgress())
+		ereport(ERROR, (errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
+						errmsg("cannot accept a clone during recovery")));
+	if (!state->is_copy)
+	{
+		ereport(NOTICE, (errmsg("this server is not a copy")));
+		PG_RETURN_VOID();
+	}
+	SpinLockAcquire(&state->lock);
+	state->accept_copy = true;
+	SpinLockRelease(&state->lock);
+
+	while (state->is_copy)
 		horizon_wait(&wait, 0);
 	ConditionVariableCancelSleep();
 	PG_RETURN_VOID();

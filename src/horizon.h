@@ -39,6 +39,7 @@ extern Size horizon_shmem_size(void);
 extern void horizon_shmem_startup(void);
 
 extern const Layout *cluster_layout(void);
+extern void			 refuse_to_mint_as_copy(void);
 
 extern void horizon_ask_for_renewal(int64 tick);
 extern void horizon_wait(HorizonWait *wait, int64 tick);

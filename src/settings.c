@@ -34,12 +34,14 @@
 #define SETTING_SHARDS "snowflake.shards"
 #define SETTING_CLOCK_TOLERANCE "snowflake.clock_tolerance"
 #define SETTING_RESERVE "snowflake.reserve"
+#define SETTING_REFUSE_CLONE "snowflake.refuse_clone"
 
 /* as the server shows them */
 static char *layout_text;
 static char *own_shards_text;
 static int	 clock_tolerance_ms;
 static int	 reserve_ms;
+static bool	 refuse_clone;
 
 /* as the check hooks parsed them */
 static const Layout	   *cluster_layout;
@@ -79,6 +81,7 @@ settings_define(void)
 	const char *asked_shards = asked_for(SETTING_SHARDS);
 	const char *asked_tolerance = asked_for(SETTING_CLOCK_TOLERANCE);
 	const char *asked_reserve = asked_for(SETTING_RESERVE);
+	const char *asked_refuse = asked_for(SETTING_REFUSE_CLONE);
 
 	/* first, because shards are checked against it */
 	DefineCustomStringVariable(
@@ -109,6 +112,14 @@ settings_define(void)
 		&reserve_ms, 1000, 100, 60000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL,
 		NULL);
 	insist(SETTING_RESERVE, asked_reserve);
+
+	/* one answer for the whole server: not a session's to switch off */
+	DefineCustomBoolVariable(
+		SETTING_REFUSE_CLONE,
+		"Refuse to mint on a server that was found to be a copy.",
+		"Until snowflake_accept_clone() is called. Off: it only says so.",
+		&refuse_clone, false, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	insist(SETTING_REFUSE_CLONE, asked_refuse);
 
 	MarkGUCPrefixReserved("snowflake");
 }
@@ -158,6 +169,12 @@ int
 settings_reserve_ms(void)
 {
 	return reserve_ms;
+}
+
+bool
+settings_refuse_clone(void)
+{
+	return refuse_clone;
 }
 
 int

@@ -31,5 +31,6 @@ extern const OwnShards *settings_own_shards(void);
 extern const char	   *settings_own_shards_text(void);
 extern int				settings_clock_tolerance_ms(void);
 extern int				settings_reserve_ms(void);
+extern bool				settings_refuse_clone(void);
 
 #endif /* SNOWFLAKE_SETTINGS_H */

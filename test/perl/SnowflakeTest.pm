@@ -19,7 +19,7 @@ use Test::More;
 
 our @EXPORT = qw(
   new_server start_with_clock set_clock
-  start_with_slow_disk set_disk disk_log
+  start_with_slow_disk set_disk disk_log start_in_place
   fails_with wait_until comes_back start_session finish_session in_parallel
   create_mint_log mint_log_is_sound count_of
   restart_with_layout start_minters stop_minters duplicates ids_are_distinct
@@ -86,7 +86,7 @@ sub start_with_clock
 
 	die 'libfaketime is not installed' unless $library;
 	set_clock($node, $offset // 0);
-	local $ENV{LD_PRELOAD} = $options{disk} ? shim() . ":$library" : $library;
+	local $ENV{LD_PRELOAD} = $options{disk} ? shim('slowdisk') . ":$library" : $library;
 	local $ENV{SNOWFLAKE_DISK} = disk_file($node);
 	local $ENV{FAKETIME_TIMESTAMP_FILE} = clock_file($node);
 	local $ENV{FAKETIME_NO_CACHE} = 1;
@@ -123,15 +123,16 @@ sub disk_log
 	return -e $file ? split(/\n/, slurp_file($file)) : ();
 }
 
-my $shim;
+my %shims;
 
 sub shim
 {
-	return $shim if $shim;
-	$shim = PostgreSQL::Test::Utils::tempdir() . '/slowdisk.so';
+	my ($name) = @_;
+	return $shims{$name} if $shims{$name};
+	my $shim = PostgreSQL::Test::Utils::tempdir() . "/$name.so";
 	system_or_bail('cc', '-shared', '-fPIC', '-O2', '-o', $shim,
-		dirname(__FILE__) . '/../shim/slowdisk.c', '-ldl');
-	return $shim;
+		dirname(__FILE__) . "/../shim/$name.c", '-ldl');
+	return $shims{$name} = $shim;
 }
 
 sub start_with_slow_disk
@@ -139,9 +140,21 @@ sub start_with_slow_disk
 	my ($node, $words, %options) = @_;
 
 	set_disk($node, $words // '');
-	local $ENV{LD_PRELOAD} = shim();
+	local $ENV{LD_PRELOAD} = shim('slowdisk');
 	local $ENV{SNOWFLAKE_DISK} = disk_file($node);
 	return $node->start(%options);
+}
+
+# --- A server that takes itself to be elsewhere: test/shim/place.c tells what
+# --- can be set.
+
+sub start_in_place
+{
+	my ($node, %place) = @_;
+
+	local $ENV{LD_PRELOAD} = shim('place');
+	local @ENV{ map { "SNOWFLAKE_$_" } keys %place } = values %place;
+	return $node->start;
 }
 
 # --- Changes of the layout, which a server that has minted does not take from

@@ -59,6 +59,11 @@ ALTER SYSTEM SET snowflake.reserve = '99ms';
 ALTER SYSTEM SET snowflake.reserve = '61s';
 \set VERBOSITY default
 
+-- and so is what becomes of copies
+SHOW snowflake.refuse_clone;
+SET snowflake.refuse_clone = on;
+ALTER SYSTEM SET snowflake.refuse_clone = 'perhaps';
+
 -- what is misspelt is refused
 SET snowflake.shard = '5';
 SET snowflake.layouts = 'twitter';

@@ -1,0 +1,453 @@
+# Is this server a copy of another one?  Every way in which a data directory
+# comes to be started, by the table in doc/identity.md: what is found to be a
+# copy, what is not, and what is done about it.  All servers refuse copies.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
+use PostgreSQL::Test::RecursiveCopy;
+use PostgreSQL::Test::Utils;
+use SnowflakeTest;
+use Test::More;
+
+my $conf = <<'CONF';
+snowflake.shards = '0-1'
+snowflake.clock_tolerance = 20s
+snowflake.refuse_clone = on
+restart_after_crash = on
+max_wal_senders = 5
+wal_keep_size = 256MB
+CONF
+my $mint = 'SELECT snowflake_nextval()';
+my $found = qr/LOG:  this server is a copy of one that has minted ids/;
+my $way_out = qr/Give it other shards than its original's.*call snowflake_accept_clone\(\)\./;
+
+my $copied = qr/the files of its data directory were copied/;
+my $restored = qr/it was recovered from a backup/;
+
+sub incarnation
+{
+	my ($node) = @_;
+	return $node->safe_psql('postgres', 'SELECT incarnation FROM snowflake_horizon()');
+}
+
+sub horizon_file
+{
+	my ($node) = @_;
+	return $node->data_dir . '/snowflake.horizon';
+}
+
+sub write_bytes
+{
+	my ($file, $bytes) = @_;
+
+	open(my $fh, '+<:raw', $file) or die "could not write $file: $!";
+	truncate($fh, 0);
+	print $fh $bytes;
+	close($fh);
+	return;
+}
+
+# What the log says from the last start on
+my %log_offset;
+
+sub log_of
+{
+	my ($node) = @_;
+	return slurp_file($node->logfile, $log_offset{ $node->name } // 0);
+}
+
+sub begin_log
+{
+	my ($node) = @_;
+	$log_offset{ $node->name } = -s $node->logfile;
+	return;
+}
+
+sub crash
+{
+	my ($node) = @_;
+	$node->stop('immediate');
+	begin_log($node);
+	$node->start;
+	return;
+}
+
+# A session killed: shared memory is made anew.
+sub crash_a_backend
+{
+	my ($node) = @_;
+
+	my $session = start_session($node, 'SELECT pg_sleep(300)');
+	my $sleeper = "pg_stat_activity WHERE query = 'SELECT pg_sleep(300)'";
+
+	wait_until($node, "SELECT count(*) = 1 FROM $sleeper") or die;
+	begin_log($node);
+	kill('KILL', $node->safe_psql('postgres', "SELECT pid FROM $sleeper"));
+	finish_session($session);
+	$node->wait_for_log(qr/all server processes terminated; reinitializing/, $log_offset{ $node->name });
+	comes_back($node) or die;
+	return;
+}
+
+sub is_itself
+{
+	my ($node, $incarnation, $name) = @_;
+
+	like($node->safe_psql('postgres', $mint), qr/^\d+$/, "$name: mints");
+	is($node->safe_psql('postgres', 'SELECT incarnation, clone_of, clone_evidence FROM snowflake_horizon()'),
+		"$incarnation||", "$name: is who it was");
+	unlike(log_of($node), $found, "$name: and says nothing");
+	return;
+}
+
+sub is_copy
+{
+	my ($node, $original, $evidence, $name) = @_;
+	my ($us, $them, $why) =
+	  split(/\|/, $node->safe_psql('postgres', 'SELECT incarnation, clone_of, clone_evidence FROM snowflake_horizon()'));
+
+	like(log_of($node), qr/$found.*DETAIL:  It is incarnation $us, a copy of $original: $evidence\..*HINT:  $way_out/s,
+		"$name: the log says so");
+	like($us, qr/^[0-9a-f]{16}$/, "$name: it has an incarnation");
+	isnt($us, $original, "$name: which is another");
+	is($them, $original, "$name: snowflake_horizon() names the original");
+	like($why, qr/^$evidence$/, "$name: and the evidence");
+	fails_with($node, $mint, '55000',
+		qr/this server is a copy of one that has minted ids.*DETAIL:  It is incarnation $us, a copy of $them: $evidence\..*HINT:  $way_out/s,
+		"$name: it does not mint");
+	fails_with($node, 'SELECT snowflake_nextval(0)', '55000', qr/this server is a copy/, "$name: on no shard");
+	is($node->safe_psql('postgres', 'SELECT snowflake_shard(20480), snowflake_timestamp(snowflake_floor(now())) <= now()'),
+		'5|t', "$name: it reads ids");
+	return $us;
+}
+
+# From a data directory as it lies there
+sub copy_of
+{
+	my ($node, $name) = @_;
+	my $copy = PostgreSQL::Test::Cluster->new($name);
+
+	mkdir $copy->basedir;
+	PostgreSQL::Test::RecursiveCopy::copypath($node->data_dir, $copy->data_dir);
+	adjust($copy);
+	return $copy;
+}
+
+sub adjust
+{
+	my ($node) = @_;
+
+	unlink $node->data_dir . '/postmaster.pid';
+	chmod(0700, $node->data_dir);
+	$node->append_conf('postgresql.conf', sprintf("port = %d", $node->port));
+	return;
+}
+
+my $original = new_server('original', init => { allows_streaming => 1, has_archiving => 1, no_data_checksums => 1 },
+	conf => $conf);
+my $who = incarnation($original);
+
+# --- the same server
+is_itself($original, $who, 'a new server');
+begin_log($original);
+$original->restart;
+is_itself($original, $who, 'restarted');
+crash($original);
+is_itself($original, $who, 'crashed');
+crash_a_backend($original);
+is_itself($original, $who, 'a process crashed');
+
+# --- recovered from base backup and archive; first, since all the others put
+# --- their WAL into the same archive
+$original->backup('base');
+$original->safe_psql('postgres', "SELECT pg_create_restore_point('here'), pg_switch_wal()");
+$original->poll_query_until('postgres', 'SELECT last_archived_wal IS NOT NULL AND pg_walfile_name(pg_current_wal_lsn()) > last_archived_wal FROM pg_stat_archiver') or die;
+my $recovered = PostgreSQL::Test::Cluster->new('recovered');
+$recovered->init_from_backup($original, 'base', has_restoring => 1, standby => 0);
+$recovered->append_conf('postgresql.conf', "recovery_target_name = 'here'\nrecovery_target_action = pause");
+$recovered->start;
+$recovered->poll_query_until('postgres', "SELECT pg_get_wal_replay_pause_state() = 'paused'") or die;
+like(slurp_file(horizon_file($recovered)), $restored, 'what was found is on disk before recovery ends');
+fails_with($recovered, 'SELECT snowflake_accept_clone()', '25006',
+	qr/cannot accept a clone during recovery/, 'recovered: nothing is accepted before it has ended');
+my $recovered_is = incarnation($recovered);
+begin_log($recovered);
+$recovered->restart;
+$recovered->poll_query_until('postgres', "SELECT pg_get_wal_replay_pause_state() = 'paused'") or die;
+$recovered->safe_psql('postgres', 'SELECT pg_wal_replay_resume()');
+$recovered->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die;
+is(is_copy($recovered, $who, $restored, 'recovered'), $recovered_is, 'recovered: one incarnation, restarted on the way or not');
+$recovered->safe_psql('postgres', 'SELECT snowflake_accept_clone()');
+crash($recovered);
+is_itself($recovered, $recovered_is, 'recovered, accepted, crashed');
+$recovered->stop;
+
+# --- a base backup started on its own
+my $copy = PostgreSQL::Test::Cluster->new('copy');
+$copy->init_from_backup($original, 'base');
+$copy->start;
+my $copy_is = is_copy($copy, $who, $restored, 'base backup');
+begin_log($copy);
+$copy->restart;
+is(is_copy($copy, $who, $restored, 'base backup restarted'), $copy_is, 'base backup restarted: it is who it was');
+crash($copy);
+is(is_copy($copy, $who, $restored, 'base backup crashed'), $copy_is, 'base backup crashed: it is who it was');
+crash_a_backend($copy);
+is(is_copy($copy, $who, $restored, 'a process of the base backup crashed'), $copy_is, 'nor does that change it');
+
+# --- with the guard off it mints, and goes on saying what it is
+fails_with($copy, 'SET snowflake.refuse_clone = off', '55P02',
+	qr/parameter "snowflake\.refuse_clone" cannot be changed now/, 'no session switches the guard off');
+$copy->append_conf('postgresql.conf', 'snowflake.refuse_clone = off');
+begin_log($copy);
+$copy->restart;
+like(log_of($copy), qr/$found.*$restored/s, 'guard off: the log says so all the same');
+like($copy->safe_psql('postgres', $mint), qr/^\d+$/, 'guard off: it mints');
+is($copy->safe_psql('postgres', 'SELECT clone_of FROM snowflake_horizon()'), $who, 'guard off: it is a copy');
+$copy->append_conf('postgresql.conf', 'snowflake.refuse_clone = on');
+$copy->reload;
+ok(wait_until($copy, "SELECT current_setting('snowflake.refuse_clone') = 'on'"), 'guard on, by reload');
+fails_with($copy, $mint, '55000', qr/this server is a copy/, 'guard on: it does not mint');
+
+# --- a copy of the copy; its standby, promoted in its place
+$copy->backup('again');
+my $second = PostgreSQL::Test::Cluster->new('second');
+$second->init_from_backup($copy, 'again');
+$second->start;
+is_copy($second, $copy_is, $restored, 'base backup of a copy');
+$second->stop;
+
+sub standby_of
+{
+	my ($node, $backup, $name) = @_;
+	my $standby = PostgreSQL::Test::Cluster->new($name);
+
+	$standby->init_from_backup($node, $backup, has_streaming => 1);
+	$standby->start;
+	return $standby;
+}
+
+my $heir = standby_of($copy, 'again', 'heir');
+my $later_heir = standby_of($copy, 'again', 'later_heir');
+$copy->wait_for_catchup($heir);
+$heir->promote;
+is($heir->safe_psql('postgres', 'SELECT clone_of, incarnation <> clone_of FROM snowflake_horizon()'),
+	"$who|t", 'promoted in place of a copy: a copy as well');
+$heir->stop;
+
+# --- accepted, by who may, when it is on disk
+$copy->safe_psql('postgres', 'CREATE ROLE app');
+fails_with($copy, 'SET ROLE app; SELECT snowflake_accept_clone()', '42501',
+	qr/permission denied for function snowflake_accept_clone/, 'not everybody can accept a copy');
+$copy->stop;
+start_with_slow_disk($copy);
+set_disk($copy, 'create=ENOSPC');
+fails_with($copy, 'SELECT snowflake_accept_clone()', '58030',
+	qr/could not create file "snowflake\.horizon\.tmp": No space left on device/, 'nor can it be accepted on a full disk');
+set_disk($copy, '');
+$copy->safe_psql('postgres', 'SELECT snowflake_accept_clone()');
+begin_log($copy);
+is_itself($copy, $copy_is, 'accepted');
+my ($status, $out, $err) = $copy->psql('postgres', 'SELECT snowflake_accept_clone()');
+is($status, 0, 'accepted twice: nothing happens');
+like($err, qr/NOTICE:  this server is not a copy/, 'accepted twice: and it says so');
+begin_log($copy);
+$copy->restart;
+is_itself($copy, $copy_is, 'accepted, restarted');
+crash($copy);
+is_itself($copy, $copy_is, 'accepted, crashed');
+$copy->wait_for_catchup($later_heir);
+$copy->stop;
+$later_heir->promote;
+isnt(incarnation($later_heir), $copy_is, 'promoted in place of an accepted copy: another incarnation');
+is_itself($later_heir, incarnation($later_heir), 'promoted in place of an accepted copy');
+$later_heir->stop;
+
+# --- a standby: following, promoted, and what may befall it in between
+sub is_promoted
+{
+	my ($node, $name) = @_;
+	my $is = incarnation($node);
+
+	isnt($is, $who, "$name: another incarnation");
+	is_itself($node, $is, $name);
+	return $is;
+}
+
+my $standby = standby_of($original, 'base', 'standby');
+my $orphan = standby_of($original, 'base', 'orphan');
+is($standby->safe_psql('postgres', 'SELECT incarnation, clone_of, clone_evidence FROM snowflake_horizon()'),
+	'||', 'a standby has no incarnation and is no copy');
+fails_with($standby, 'SELECT snowflake_accept_clone()', '25006',
+	qr/cannot accept a clone during recovery/, 'nor is there anything to accept');
+$original->safe_psql('postgres', $mint);
+$original->wait_for_catchup($standby);
+begin_log($standby);
+$standby->restart;
+unlike(log_of($standby), $found, 'a standby restarted says nothing');
+$standby->promote;
+my $promoted_is = is_promoted($standby, 'promoted');
+begin_log($standby);
+$standby->restart;
+is_itself($standby, $promoted_is, 'promoted, restarted');
+crash($standby);
+is_itself($standby, $promoted_is, 'promoted, crashed');
+$standby->stop;
+my $snapshot = copy_of($standby, 'of_promoted');
+$snapshot->start;
+is_copy($snapshot, $promoted_is, $copied, 'the files of a promoted server');
+$snapshot->stop;
+
+# as if it had died right after the promotion, with nothing written yet
+$orphan->stop;
+my $astray = copy_of($orphan, 'astray');
+unlink $_->data_dir . '/standby.signal' for $orphan, $astray;
+begin_log($orphan);
+$orphan->start;
+is_promoted($orphan, 'promoted and lost at once');
+$orphan->stop;
+$astray->start;
+is_copy($astray, $who, $copied, 'the files of a standby, started as a primary');
+$astray->stop;
+
+# --- files copied, a directory renamed, another host
+$original->stop;
+my $twin = copy_of($original, 'twin');
+my $old_files = copy_of($original, 'old_files');
+$twin->start;
+is_copy($twin, $who, $copied, 'files copied');
+$twin->stop;
+start_in_place($old_files, NO_BIRTH => 1);
+is_copy($old_files, $who, $copied, 'files copied, births unknown');
+$old_files->stop;
+
+my $renamed = PostgreSQL::Test::Cluster->new('renamed');
+mkdir $renamed->basedir;
+rename($original->data_dir, $renamed->data_dir) or die;
+adjust($renamed);
+$renamed->start;
+is_itself($renamed, $who, 'directory renamed');
+$renamed->stop;
+
+SKIP:
+{
+	my $born = `stat -c %W '@{[ $renamed->data_dir ]}/PG_VERSION'`;
+	skip 'no births on this file system', 3 unless $born =~ /^[1-9]/;
+	begin_log($renamed);
+	start_in_place($renamed, INODE => 42);
+	is_itself($renamed, $who, 'files numbered anew');
+	$renamed->stop;
+}
+
+for my $container ('0123456789ab', 'ba9876543210')
+{
+	begin_log($renamed);
+	start_in_place($renamed, HOST => $container);
+	is_itself($renamed, $who, "in container $container");
+	$renamed->stop;
+}
+for my $host ('ids-0', 'ids-0')
+{
+	begin_log($renamed);
+	start_in_place($renamed, HOST => $host);
+	is_itself($renamed, $who, 'on a host with a name');
+	$renamed->stop;
+}
+begin_log($renamed);
+start_in_place($renamed, HOST => 'ids-1');
+my $moved_is = is_copy($renamed, $who, qr/its data directory was in use on host "ids-0", and this is host "ids-1"/, 'on another host');
+$renamed->safe_psql('postgres', 'SELECT snowflake_accept_clone()');
+$renamed->stop;
+begin_log($renamed);
+start_in_place($renamed, HOST => 'ids-1');
+is_itself($renamed, $moved_is, 'on another host, accepted');
+
+# --- the file alone, in another server
+my $stranger = new_server('stranger', init => { allows_streaming => 1 }, conf => $conf);
+my $id = qr/\d{10,}/;
+$stranger->stop;
+$renamed->stop;
+append_to_file(horizon_file($stranger), slurp_file(horizon_file($renamed)));
+begin_log($stranger);
+$stranger->start;
+is_copy($stranger, $moved_is, qr/its horizon was written under system identifier $id, and its own is $id/, 'file of another server');
+$stranger->stop;
+
+# --- a data directory of version 1.0, in the file and in the page
+sub crc32c
+{
+	my ($bytes) = @_;
+	my $crc = 0xffffffff;
+
+	for my $byte (unpack('C*', $bytes))
+	{
+		$crc ^= $byte;
+		$crc = ($crc >> 1) ^ (0x82f63b78 & -($crc & 1)) for 1 .. 8;
+	}
+	return $crc ^ 0xffffffff;
+}
+
+sub version_1
+{
+	my ($record) = @_;
+	my $old = pack('LL', unpack('L', $record), 1) . substr($record, 8, 8 + 160) . pack('L', 0);
+
+	return $old . pack('L', crc32c($old));
+}
+
+begin_log($renamed);
+start_in_place($renamed, HOST => 'ids-1');
+my $last = $renamed->safe_psql('postgres', $mint);
+$renamed->stop('immediate');
+start_in_place($renamed, HOST => 'ids-1');    # which replays the page
+$renamed->stop;
+my $page_file = $renamed->data_dir . '/global/11111';
+my $record = slurp_file(horizon_file($renamed));
+my $page = slurp_file($page_file);
+my $old = version_1($record);
+substr($page, 12, 2) = pack('S', 24 + length $old);
+substr($page, 24, length $record) = $old . ("\0" x (length($record) - length $old));
+write_bytes($page_file, $page);
+write_bytes(horizon_file($renamed), $old);
+begin_log($renamed);
+start_in_place($renamed, HOST => 'ids-7');
+my $adopted_is = incarnation($renamed);
+is_itself($renamed, $adopted_is, 'of version 1.0');
+isnt($adopted_is, $moved_is, 'of version 1.0: who it was is not known');
+cmp_ok($renamed->safe_psql('postgres', 'SELECT snowflake_lastval() FROM snowflake_nextval()'), '>', $last,
+	'of version 1.0: it mints above its horizon');
+is(unpack('x4L', slurp_file(horizon_file($renamed))), 2, 'of version 1.0: it is now of the present version');
+$renamed->stop;
+begin_log($renamed);
+start_in_place($renamed, HOST => 'ids-7');
+is_itself($renamed, $adopted_is, 'of version 1.0, restarted');
+$renamed->stop;
+
+# a version to come is left alone, copied or not
+my $future = copy_of($renamed, 'future');
+$record = slurp_file(horizon_file($future));
+substr($record, 4, 4) = pack('L', 3);
+write_bytes(horizon_file($future), $record);
+$future->start;
+fails_with($future, $mint, '58030', qr/it is of version 3/, 'of a version to come: no minting');
+$future->stop;
+ok(slurp_file(horizon_file($future)) eq $record, 'of a version to come: the file is left as it is');
+
+# --- a database whose extension is still of version 1.0
+start_in_place($renamed, HOST => 'ids-7');
+$renamed->safe_psql('postgres', 'CREATE DATABASE old');
+$renamed->safe_psql('old', "CREATE EXTENSION snowflake VERSION '1.0'");
+is($renamed->safe_psql('old', 'SELECT horizon IS NOT NULL, last_error IS NULL FROM snowflake_horizon()'),
+	't|t', 'the functions of 1.0 work');
+$renamed->safe_psql('old', 'CREATE VIEW mine AS SELECT horizon FROM snowflake_horizon()');
+fails_with($renamed, 'ALTER EXTENSION snowflake UPDATE', '2BP01',
+	qr/cannot drop function snowflake_horizon\(\).*view mine depends on function snowflake_horizon\(\)/s,
+	'a view in the way of the update is named', dbname => 'old');
+$renamed->safe_psql('old', 'DROP VIEW mine; ALTER EXTENSION snowflake UPDATE');
+is($renamed->safe_psql('old', 'SELECT incarnation FROM snowflake_horizon()'), $adopted_is, 'and those of 1.1 after the update');
+$renamed->stop;
+
+done_testing();
