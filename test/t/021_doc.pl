@@ -19,7 +19,7 @@ sub comparable
 	return join("\n", map { s/^-[-+]+$/---/r } map { s/ +/ /gr } map { s/^\s+|\s+$//gr } split(/\n/, $text));
 }
 
-for my $page ('partitions', 'migration', 'audit', 'security', 'capacity')
+for my $page ('partitions', 'migration', 'audit', 'security', 'capacity', 'identity')
 {
 	my $text = slurp_file("$FindBin::RealBin/../../doc/$page.md");
 	my $node = new_server($page, conf => "timezone = 'UTC'");

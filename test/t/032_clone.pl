@@ -17,6 +17,7 @@ snowflake.shards = '0-1'
 snowflake.clock_tolerance = 20s
 snowflake.refuse_clone = on
 restart_after_crash = on
+wal_log_hints = on
 max_wal_senders = 5
 wal_keep_size = 256MB
 CONF
@@ -146,7 +147,7 @@ sub adjust
 	return;
 }
 
-my $original = new_server('original', init => { allows_streaming => 1, has_archiving => 1, no_data_checksums => 1 },
+my $original = new_server('original', init => { allows_streaming => 'logical', has_archiving => 1, no_data_checksums => 1 },
 	conf => $conf);
 my $who = incarnation($original);
 
@@ -301,6 +302,35 @@ $snapshot->start;
 is_copy($snapshot, $promoted_is, $copied, 'the files of a promoted server');
 $snapshot->stop;
 
+# made a standby again, as an old primary would be
+system_or_bail('pg_rewind', '--target-pgdata', $standby->data_dir, '--source-server', $original->connstr('postgres'));
+$standby->append_conf('postgresql.conf', sprintf("port = %d", $standby->port));
+$standby->enable_streaming($original);
+begin_log($standby);
+$standby->start;
+$original->safe_psql('postgres', $mint);
+$original->wait_for_catchup($standby);
+$standby->promote;
+isnt(is_promoted($standby, 'rewound and promoted'), $promoted_is, 'rewound and promoted: not who it was either');
+$standby->stop;
+
+# made a server of its own
+SKIP:
+{
+	skip 'pg_createsubscriber came with 17', 8 unless $original->pg_version >= 17;
+	my $subscriber = standby_of($original, 'base', 'subscriber');
+	$original->wait_for_catchup($subscriber);
+	$subscriber->stop;
+	system_or_bail('pg_createsubscriber', '--pgdata', $subscriber->data_dir,
+		'--publisher-server', $original->connstr('postgres'), '--database', 'postgres',
+		'--subscriber-port', $subscriber->port, '--socketdir', $subscriber->host);
+	begin_log($subscriber);
+	$subscriber->start;
+	my ($us, $them) = split(/\|/, $subscriber->safe_psql('postgres', 'SELECT incarnation, clone_of FROM snowflake_horizon()'));
+	is_copy($subscriber, $them, qr/its horizon was written under system identifier \d+, and its own is \d+/, 'a logical replica');
+	$subscriber->stop;
+}
+
 # as if it had died right after the promotion, with nothing written yet
 $orphan->stop;
 my $astray = copy_of($orphan, 'astray');
@@ -323,6 +353,14 @@ $twin->stop;
 start_in_place($old_files, NO_BIRTH => 1);
 is_copy($old_files, $who, $copied, 'files copied, births unknown');
 $old_files->stop;
+
+my $saved = copy_of($original, 'saved');
+system_or_bail('cp', '-a', $saved->data_dir . '/.', $original->data_dir);
+adjust($original);
+begin_log($original);
+$original->start;
+is_itself($original, $who, 'files copied back');
+$original->stop;
 
 my $renamed = PostgreSQL::Test::Cluster->new('renamed');
 mkdir $renamed->basedir;
@@ -436,8 +474,18 @@ fails_with($future, $mint, '58030', qr/it is of version 3/, 'of a version to com
 $future->stop;
 ok(slurp_file(horizon_file($future)) eq $record, 'of a version to come: the file is left as it is');
 
-# --- a database whose extension is still of version 1.0
+# --- the file lost: what came by the WAL knows who, but not where
 start_in_place($renamed, HOST => 'ids-7');
+$renamed->safe_psql('postgres', $mint);
+$renamed->stop('immediate');
+start_in_place($renamed, HOST => 'ids-7');
+$renamed->stop;
+unlink horizon_file($renamed);
+begin_log($renamed);
+start_in_place($renamed, HOST => 'ids-8');
+is_itself($renamed, $adopted_is, 'without its file');
+
+# --- a database whose extension is still of version 1.0
 $renamed->safe_psql('postgres', 'CREATE DATABASE old');
 $renamed->safe_psql('old', "CREATE EXTENSION snowflake VERSION '1.0'");
 is($renamed->safe_psql('old', 'SELECT horizon IS NOT NULL, last_error IS NULL FROM snowflake_horizon()'),
