@@ -171,7 +171,7 @@ $recovered->init_from_backup($original, 'base', has_restoring => 1, standby => 0
 $recovered->append_conf('postgresql.conf', "recovery_target_name = 'here'\nrecovery_target_action = pause");
 $recovered->start;
 $recovered->poll_query_until('postgres', "SELECT pg_get_wal_replay_pause_state() = 'paused'") or die;
-like(slurp_file(horizon_file($recovered)), $restored, 'what was found is on disk before recovery ends');
+ok(slurp_file(horizon_file($recovered)) =~ $restored, 'what was found is on disk before recovery ends');
 fails_with($recovered, 'SELECT snowflake_accept_clone()', '25006',
 	qr/cannot accept a clone during recovery/, 'recovered: nothing is accepted before it has ended');
 my $recovered_is = incarnation($recovered);
