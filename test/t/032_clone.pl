@@ -250,6 +250,12 @@ fails_with($copy, 'SELECT snowflake_accept_clone()', '58030',
 	qr/could not create file "snowflake\.horizon\.tmp": No space left on device/, 'nor can it be accepted on a full disk');
 set_disk($copy, '');
 $copy->safe_psql('postgres', 'SELECT snowflake_accept_clone()');
+# its standby learns of that, with nothing minted since
+$copy->wait_for_catchup($later_heir);
+$later_heir->promote;
+isnt(incarnation($later_heir), $copy_is, 'promoted in place of an accepted copy: another incarnation');
+is_itself($later_heir, incarnation($later_heir), 'promoted in place of an accepted copy');
+$later_heir->stop;
 begin_log($copy);
 is_itself($copy, $copy_is, 'accepted');
 my ($status, $out, $err) = $copy->psql('postgres', 'SELECT snowflake_accept_clone()');
@@ -260,12 +266,7 @@ $copy->restart;
 is_itself($copy, $copy_is, 'accepted, restarted');
 crash($copy);
 is_itself($copy, $copy_is, 'accepted, crashed');
-$copy->wait_for_catchup($later_heir);
 $copy->stop;
-$later_heir->promote;
-isnt(incarnation($later_heir), $copy_is, 'promoted in place of an accepted copy: another incarnation');
-is_itself($later_heir, incarnation($later_heir), 'promoted in place of an accepted copy');
-$later_heir->stop;
 
 # --- a standby: following, promoted, and what may befall it in between
 sub is_promoted
