@@ -625,12 +625,15 @@ read_records(char *reason, size_t size)
 	readable = read_page(&record, &found, reason, size);
 	if (note_record(readable, found, &record) == STAGE_BROKEN)
 		return false;
-	if (!found || record.horizon < in_file)
+	if (!found)
 		return true;
 
-	/* of a standby's two records the later one tells of its primary */
+	/*
+	 * Which of a standby's two records is the later one to tell of its
+	 * primary, their horizons do not say: a clean stop lowers the file's.
+	 */
 	self = state->self;
-	if (self.standby)
+	if (self.standby && record.writer.changes > self.changes)
 		identity_follow(&self, &record.writer);
 	else if (self.incarnation == 0)
 	{

@@ -207,6 +207,7 @@ identity_recognise(Identity *self, const Identity *recorded, StartMode start)
 void
 identity_follow(Identity *self, const Identity *primary)
 {
+	self->changes = primary->changes;
 	self->clone_of = primary->clone_of;
 	memcpy(self->evidence, primary->evidence, sizeof(self->evidence));
 }
@@ -215,6 +216,7 @@ identity_follow(Identity *self, const Identity *primary)
 void
 identity_begin_anew(Identity *self)
 {
+	self->changes++;
 	self->standby = 0;
 	do
 	{
@@ -228,6 +230,7 @@ identity_begin_anew(Identity *self)
 void
 identity_accept(Identity *self)
 {
+	self->changes++;
 	self->clone_of = 0;
 	memset(self->evidence, 0, sizeof(self->evidence));
 }
