@@ -98,6 +98,7 @@
 #include "identity.h"
 #include "layout.h"
 #include "record.h"
+#include "report.h"
 #include "settings.h"
 #include "wait.h"
 
@@ -120,6 +121,9 @@ PG_FUNCTION_INFO_V1(snowflake_accept_clone);
 
 /* A worker that failed leaves the disk alone for so long. */
 #define RETRY_DELAY_MS 100
+
+/* From when on the log tells that the layout's times run out. */
+#define EXPIRY_NOTICE_US (2 * 365 * USECS_PER_DAY)
 
 /* What a renewal may last, and those who mint not come to the horizon. */
 #define MAX_ALLOWANCE_US INT64CONST(10000000)
@@ -470,7 +474,7 @@ refuse_to_mint_as_copy(void)
 {
 	Identity self;
 
-	if (likely(!state->is_copy) || !settings_refuse_clone())
+	if (likely(!state->is_copy) || !settings_refuse_clone)
 		return;
 	SpinLockAcquire(&state->lock);
 	self = state->self;
@@ -710,6 +714,31 @@ open_horizon(char *reason, size_t size)
 	return true;
 }
 
+/*
+ * Say that the layout will run out of times, once a day from two years before
+ * on: a change of layout takes preparation.
+ */
+static void
+warn_of_expiry(const Layout *layout, TimestampTz horizon)
+{
+	static pg_atomic_uint64 log_after; /* the worker's alone, 0 at first */
+	TimestampTz last = layout_time_of_tick(layout, layout->last_mint_tick);
+	char		name[LAYOUT_TEXT_SIZE];
+	char		at[LAYOUT_TIME_SIZE];
+
+	if (last - horizon >= EXPIRY_NOTICE_US ||
+		!may_log_now(&log_after, USECS_PER_DAY))
+		return;
+	layout_describe(layout, name, sizeof(name));
+	layout_format_time(last, at, sizeof(at));
+	ereport(LOG,
+			(errmsg("the times of snowflake ids run out at %s", at),
+			 errdetail("That is the last one that layout \"%s\" can hold. "
+					   "Minting stops there.",
+					   name),
+			 errhint("Plan the change to another layout.")));
+}
+
 /* A record is on disk and logged: let snowflake_horizon() show it. */
 static void
 note_renewal(const HorizonRecord *record)
@@ -777,6 +806,7 @@ renew_horizon(int64 wanted_tick, char *reason, size_t size)
 			return false;
 		log_record(&record);
 		note_renewal(&record);
+		warn_of_expiry(layout, horizon);
 		INSTR_TIME_SET_CURRENT(lasted);
 		INSTR_TIME_SUBTRACT(lasted, began);
 		allowance_us =
@@ -790,8 +820,8 @@ renew_horizon(int64 wanted_tick, char *reason, size_t size)
 }
 
 /*
- * Open and, if a tick is wanted, renew.  What the server raises as an error on the way, a page that
- * cannot be read for one, is a reason like any other.
+ * Open and, if a tick is wanted, renew.  What the server raises as an error on
+ * the way, a page that cannot be read for one, is a reason like any other.
  */
 static bool
 try_to_renew(int64 wanted_tick, char *reason, size_t size)

@@ -41,7 +41,9 @@ static char *layout_text;
 static char *own_shards_text;
 static int	 clock_tolerance_ms;
 static int	 reserve_ms;
-static bool	 refuse_clone;
+
+/* as the server shows it; asked for with each id, hence no function */
+bool settings_refuse_clone;
 
 /* as the check hooks parsed them */
 static const Layout	   *cluster_layout;
@@ -118,7 +120,7 @@ settings_define(void)
 		SETTING_REFUSE_CLONE,
 		"Refuse to mint on a server that was found to be a copy.",
 		"Until snowflake_accept_clone() is called. Off: it only says so.",
-		&refuse_clone, false, PGC_SIGHUP, 0, NULL, NULL, NULL);
+		&settings_refuse_clone, false, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	insist(SETTING_REFUSE_CLONE, asked_refuse);
 
 	MarkGUCPrefixReserved("snowflake");
@@ -169,12 +171,6 @@ int
 settings_reserve_ms(void)
 {
 	return reserve_ms;
-}
-
-bool
-settings_refuse_clone(void)
-{
-	return refuse_clone;
 }
 
 int

@@ -23,6 +23,8 @@ typedef struct OwnShards
 	int32 shard[FLEXIBLE_ARRAY_MEMBER];
 } OwnShards;
 
+extern bool settings_refuse_clone;
+
 extern void settings_define(void);
 
 extern bool				settings_preloaded(void);
@@ -31,6 +33,5 @@ extern const OwnShards *settings_own_shards(void);
 extern const char	   *settings_own_shards_text(void);
 extern int				settings_clock_tolerance_ms(void);
 extern int				settings_reserve_ms(void);
-extern bool				settings_refuse_clone(void);
 
 #endif /* SNOWFLAKE_SETTINGS_H */

@@ -121,6 +121,13 @@ is(times_logged('behind the last snowflake id'), 2, 'and says it again after a w
 is(shard_stats('clock_behind', 'shard = 0'), 1, 'a call that names no shard counts for the first');
 set_clock($node, 0);
 
+# --- A layout that runs out in a year
+
+is(times_logged('LOG:  the times of snowflake ids run out at 20'), 1,
+	'the log tells once that the layout runs out');
+is(times_logged('DETAIL:  That is the last one that layout "epoch=\S+ unit=10ms fields=timestamp:33,shard:4,sequence:4" can hold'),
+	1, 'and which one it is');
+
 # --- A crash begins anew
 
 $node->safe_psql('postgres', 'SELECT snowflake_nextval(1)');
@@ -147,5 +154,11 @@ for my $role (qw(nobody watcher))
 	fails_with($node, "SET ROLE $role;\nSELECT snowflake_stat_reset()", '42501',
 		qr/permission denied for function snowflake_stat_reset/, "$role may not reset it");
 }
+
+# --- A layout that lasts
+
+restart_with_layout($node, 'twitter');
+$node->safe_psql('postgres', 'SELECT snowflake_nextval(1)');
+is(times_logged('run out'), 2, 'of one that lasts for years the log says nothing');
 
 done_testing();
