@@ -16,6 +16,7 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_type_d.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "utils/builtins.h"
@@ -149,20 +150,18 @@ snowflake_sequence(PG_FUNCTION_ARGS)
 Datum
 snowflake_decode(PG_FUNCTION_ARGS)
 {
-	int64		  id = PG_GETARG_INT64(0);
-	const Layout *layout = layout_argument(fcinfo, 1);
-	CallSite	 *site = call_site(fcinfo);
-	Datum		  values[3];
-	bool		  nulls[3] = {false};
+	static const Oid columns[] = {TIMESTAMPTZOID, INT4OID, INT4OID};
+	int64			 id = PG_GETARG_INT64(0);
+	const Layout	*layout = layout_argument(fcinfo, 1);
+	CallSite		*site = call_site(fcinfo);
+	Datum			 values[lengthof(columns)];
+	bool			 nulls[lengthof(columns)] = {false};
 
 	if (site->row == NULL)
 	{
 		MemoryContext old = MemoryContextSwitchTo(fcinfo->flinfo->fn_mcxt);
 
-		if (get_call_result_type(fcinfo, NULL, &site->row) !=
-			TYPEFUNC_COMPOSITE)
-			elog(ERROR, "return type must be a row type");
-		site->row = BlessTupleDesc(site->row);
+		site->row = result_row(fcinfo, columns, lengthof(columns));
 		MemoryContextSwitchTo(old);
 	}
 	values[0] = TimestampTzGetDatum(
@@ -207,16 +206,16 @@ meaning_of(const Layout *layout, const LayoutField *field, int64 id)
 Datum
 snowflake_fields(PG_FUNCTION_ARGS)
 {
-	int64		   id = PG_GETARG_INT64(0);
-	const Layout  *layout = layout_argument(fcinfo, 1);
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	static const Oid columns[] = {TEXTOID, INT4OID, INT4OID, INT8OID, TEXTOID};
+	int64			 id = PG_GETARG_INT64(0);
+	const Layout	*layout = layout_argument(fcinfo, 1);
+	ReturnSetInfo	*result = result_rows(fcinfo, columns, lengthof(columns));
 
-	InitMaterializedSRF(fcinfo, 0);
 	for (int i = 0; i < layout->nfields; i++)
 	{
 		const LayoutField *field = &layout->fields[i];
-		Datum			   values[5];
-		bool			   nulls[5] = {false};
+		Datum			   values[lengthof(columns)];
+		bool			   nulls[lengthof(columns)] = {false};
 
 		values[0] = CStringGetTextDatum(field->name);
 		values[1] = Int32GetDatum(field->bits);
@@ -282,6 +281,12 @@ snowflake_ceil(PG_FUNCTION_ARGS)
  *-------------------------------------------------------------------------
  */
 
+static const Oid layout_columns[] = {TEXTOID,		 BOOLOID,
+									 TIMESTAMPTZOID, INTERVALOID,
+									 TEXTOID,		 INT8OID,
+									 INT8OID,		 TIMESTAMPTZOID,
+									 TEXTOID,		 TEXTOID};
+
 static void
 put_layout(ReturnSetInfo *result, const Layout *layout, const char *name,
 		   const char *source, bool in_use)
@@ -289,8 +294,8 @@ put_layout(ReturnSetInfo *result, const Layout *layout, const char *name,
 	char	 fields[LAYOUT_TEXT_SIZE];
 	char	 specification[LAYOUT_TEXT_SIZE];
 	Interval tick = {.time = layout->tick_us};
-	Datum	 values[10];
-	bool	 nulls[10] = {false};
+	Datum	 values[lengthof(layout_columns)];
+	bool	 nulls[lengthof(layout_columns)] = {false};
 
 	layout_format_fields(layout, fields, sizeof(fields));
 	layout_format(layout, specification, sizeof(specification));
@@ -312,11 +317,11 @@ put_layout(ReturnSetInfo *result, const Layout *layout, const char *name,
 Datum
 snowflake_layouts(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo	   *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	ReturnSetInfo *result =
+		result_rows(fcinfo, layout_columns, lengthof(layout_columns));
 	const Layout	   *own = settings_preloaded() ? settings_layout() : NULL;
 	const LayoutPreset *own_preset = own ? layout_preset_of(own) : NULL;
 
-	InitMaterializedSRF(fcinfo, 0);
 	for (int i = 0; i < layout_preset_count; i++)
 	{
 		const LayoutPreset *preset = &layout_presets[i];

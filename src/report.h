@@ -1,13 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * report.h
- *	  Errors that more than one file raises, and how often the log is told.
- *	  See report.c.
+ *	  What more than one file says: errors, lines of the log that must not come
+ *	  too often, and the rows of SQL functions.  See
+ *	  report.c.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef SNOWFLAKE_REPORT_H
 #define SNOWFLAKE_REPORT_H
+
+#include "funcapi.h"
 
 #include "compat.h"
 #include "layout.h"
@@ -22,5 +25,11 @@ pg_noreturn extern void report_part_range(const Layout *layout,
 pg_noreturn extern void report_time_range(const Layout *layout,
 										  TimestampTz time, int64 first_tick,
 										  int64 last_tick);
+
+/* "types" are those of the columns that the caller fills. */
+extern TupleDesc	  result_row(FunctionCallInfo fcinfo, const Oid *types,
+								 int ntypes);
+extern ReturnSetInfo *result_rows(FunctionCallInfo fcinfo, const Oid *types,
+								  int ntypes);
 
 #endif /* SNOWFLAKE_REPORT_H */
