@@ -4,6 +4,7 @@
 #   make PG_CONFIG=/path        or against that one
 #   make install
 #   make installcheck           against a running server that preloads snowflake
+#   make dist                   what is committed, as snowflake-VERSION.tar.gz and .zip
 #
 # test/check.sh does all of it on a throwaway server of its own, and is what
 # the README tells people to run.
@@ -58,7 +59,16 @@ include $(PGXS)
 $(OBJS) $(OBJS:.o=.bc): $(wildcard $(srcdir)/src/*.h)
 
 # A build outside the source tree (make -f .../Makefile VPATH=...) needs the
-# directory for its objects.
+# directory for its objects, and its tests what they compare with.
 ifdef VPATH
-$(shell mkdir -p src)
+$(shell mkdir -p src; test -e expected || ln -s $(srcdir)/expected expected)
 endif
+
+# PGXN takes the zip, packagers the other.
+VERSION = $(shell sed -n 's/^   "version": "\(.*\)",$$/\1/p' $(srcdir)/META.json)
+
+dist:
+	for format in tar.gz zip; do \
+		git archive --prefix=$(EXTENSION)-$(VERSION)/ --output=$(EXTENSION)-$(VERSION).$$format HEAD || exit; \
+	done
+.PHONY: dist
