@@ -38,7 +38,7 @@ skipped=0
 
 usage() {
     cat <<END
-Usage: test/check.sh [--pg MAJOR | --all] [--cluster] [--soak MINUTES]
+Usage: test/check.sh [--pg MAJOR | --all] [--cluster] [--packages] [--soak MINUTES]
 
 Build snowflake and run its tests on throwaway servers.  Ends with a line
 "N passed, N failed", and with "N skipped" if anything was; exits with 0 if
@@ -48,6 +48,8 @@ nothing failed.
   --all        with each of ${SUPPORTED[*]}
   --cluster    with majors that this distribution has, with millions of rows
                and beside other projects' programs, too
+  --packages   and then build, install and test the packages, with the first of
+               these majors that a supported Debian has
   --soak N     and then run soak.sh for N minutes, with the default major
   --help       this text
 
@@ -61,6 +63,7 @@ parse_arguments() {
     majors=()
     cluster=()
     soak_minutes=0
+    packages_too=
     while (($#)); do
         case $1 in
             --all) majors=("${SUPPORTED[@]}") ;;
@@ -70,6 +73,7 @@ parse_arguments() {
                 shift
                 ;;
             --cluster) cluster=(--cluster) ;;
+            --packages) packages_too=yes ;;
             --soak)
                 [[ ${2-} =~ ^[1-9][0-9]{0,3}$ ]] || die "--soak needs a number of minutes"
                 soak_minutes=$2
@@ -374,6 +378,25 @@ run_upgrade() {
     discard "$dir"
 }
 
+# ---------------------------------------------------------------------------
+# Packages
+
+run_packages() {
+    local major tally p=0 f=1 s=0 began=$SECONDS
+    for major in "${majors[@]}" "${SUPPORTED[0]}"; do
+        [[ -z ${SUITE[$major]-} ]] || break
+    done
+    say "Packages, for PostgreSQL $major on Debian ${SUITE[$major]}"
+    tally=$(mktemp)
+    attend "$SOURCE/test/packages.sh" "$major" "${SUITE[$major]}" "$tally" || true
+    [[ ! -s $tally ]] || read -r p f s <"$tally"
+    passed=$((passed + p))
+    failed=$((failed + f))
+    skipped=$((skipped + s))
+    say "  $(totals "$p" "$f" "$s") in $((SECONDS - began)) s"
+    rm -f "$tally"
+}
+
 # A test among the others, which takes as long as one wants.
 run_soak() {
     local log
@@ -395,15 +418,15 @@ main() {
     local -a packages=()
     parse_arguments "$@"
     plan
-    if ((${#elsewhere[@]})) && ((EUID != 0)); then
-        can_be_root || die "PostgreSQL ${elsewhere[*]} needs root here, or sudo"
+    if [[ ${elsewhere[*]} || $packages_too ]] && ((EUID != 0)); then
+        can_be_root || die "another Debian needs root here, or sudo"
         exec sudo -- env SNOWFLAKE_ROOTS="${SNOWFLAKE_ROOTS-}" "$0" "$@"
     fi
 
     for major in "${here[@]}"; do
         read -ra packages <<<"${packages[*]} $(build_packages "$major") ${TEST_PACKAGES[*]}"
     done
-    if ((${#elsewhere[@]})); then
+    if [[ ${elsewhere[*]} || $packages_too ]]; then
         packages+=(mmdebstrap debian-archive-keyring)
     fi
     install_packages "${packages[@]}" || die "cannot test without these packages"
@@ -424,6 +447,9 @@ main() {
         fi
         rm -rf --one-file-system "${ROOT_DIR[$major]}"
     done
+    if [[ $packages_too ]]; then
+        run_packages
+    fi
     if ((soak_minutes)); then
         run_soak
     fi
