@@ -382,19 +382,20 @@ run_upgrade() {
 # Packages
 
 run_packages() {
-    local major tally p=0 f=1 s=0 began=$SECONDS
+    local major dir p=0 f=1 s=0 began=$SECONDS
     for major in "${majors[@]}" "${SUPPORTED[0]}"; do
         [[ -z ${SUITE[$major]-} ]] || break
     done
     say "Packages, for PostgreSQL $major on Debian ${SUITE[$major]}"
-    tally=$(mktemp)
-    attend "$SOURCE/test/packages.sh" "$major" "${SUITE[$major]}" "$tally" || true
-    [[ ! -s $tally ]] || read -r p f s <"$tally"
+    dir=$(mktemp -d "/var/tmp/snowflake-packages.XXXXXX")
+    SCRATCH+=("$dir")
+    attend "$SOURCE/test/packages.sh" "$major" "${SUITE[$major]}" "$dir" || true
+    [[ ! -f $dir/tally ]] || read -r p f s <"$dir/tally"
     passed=$((passed + p))
     failed=$((failed + f))
     skipped=$((skipped + s))
     say "  $(totals "$p" "$f" "$s") in $((SECONDS - began)) s"
-    rm -f "$tally"
+    discard "$dir"
 }
 
 # A test among the others, which takes as long as one wants.

@@ -2,7 +2,7 @@
 #
 # packages.sh -- build snowflake's packages, install them and run their tests
 #
-#   test/packages.sh MAJOR SUITE [FILE]
+#   test/packages.sh MAJOR SUITE [DIRECTORY]
 #
 # for a Debian release and the major of PostgreSQL that it has, such as
 # 15 bookworm.  Needs root, the network, and mmdebstrap.  Everything happens in
@@ -16,7 +16,8 @@
 #   rpm/          built from the archive with rpmbuild, in PGDG's directories
 #   Dockerfile    its steps carried out by hand, since there is no Docker here
 #
-# Prints a line for each check, and writes "passed failed skipped" into FILE.
+# Prints a line for each check.  check.sh gives a directory to work in, and finds
+# "passed failed skipped" in its file tally.
 
 # shellcheck disable=SC2317 # functions are called by way of check()
 
@@ -25,10 +26,9 @@ set -euo pipefail
 # shellcheck source=test/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-(($# == 2 || $# == 3)) || die "usage: test/packages.sh MAJOR SUITE [FILE]"
+(($# == 2 || $# == 3)) || die "usage: test/packages.sh MAJOR SUITE [DIRECTORY]"
 major=$1
 suite=$2
-TALLY=${3:-/dev/null}
 
 BUILDERS=(build-essential debhelper fakeroot git lintian pgxnclient postgresql-all
     postgresql-server-dev-all rpm rpmlint unzip)
@@ -38,8 +38,8 @@ failed=0
 skipped=0
 
 leave() {
-    echo "$passed $failed $skipped" >"$TALLY"
-    [[ $TALLY != /dev/null ]] || totals "$passed" "$failed" "$skipped"
+    echo "$passed $failed $skipped" >"$DIR/tally"
+    [[ -z $standalone ]] || totals "$passed" "$failed" "$skipped"
     exit $((failed > 0))
 }
 
@@ -202,8 +202,13 @@ docker_run() {
 # ---------------------------------------------------------------------------
 
 ((EUID == 0)) || die "making a Debian needs root"
-DIR=$(mktemp -d "/var/tmp/snowflake-packages.XXXXXX")
-SCRATCH+=("$DIR")
+standalone=
+DIR=${3-}
+if [[ -z $DIR ]]; then
+    standalone=yes
+    DIR=$(mktemp -d "/var/tmp/snowflake-packages.XXXXXX")
+    SCRATCH+=("$DIR")
+fi
 chmod 755 "$DIR"
 LOG=$DIR/log
 
