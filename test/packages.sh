@@ -30,7 +30,7 @@ set -euo pipefail
 major=$1
 suite=$2
 
-BUILDERS=(build-essential debhelper fakeroot git lintian pgxnclient postgresql-all
+BUILDERS=(build-essential debhelper elfutils fakeroot git lintian pgxnclient postgresql-all
     postgresql-server-dev-all rpm rpmlint unzip)
 
 passed=0
