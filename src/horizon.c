@@ -72,6 +72,7 @@
 #include "access/xlog.h"
 #include "access/xloginsert.h"
 #include "catalog/pg_tablespace_d.h"
+#include "catalog/pg_type_d.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -948,14 +949,19 @@ horizon_register_worker(void)
  *-------------------------------------------------------------------------
  */
 
+static const Oid horizon_columns[] = {TIMESTAMPTZOID, FLOAT8OID,
+									  TIMESTAMPTZOID, TEXTOID,
+									  TEXTOID,		  TEXTOID,
+									  TEXTOID};
+
+#define HORIZON_COLUMNS lengthof(horizon_columns)
 #define HORIZON_COLUMNS_1_0 4
-#define HORIZON_COLUMNS 7
 
 /* A row of the first columns of snowflake_horizon(), as many as are asked for. */
 static Datum
 horizon_row(FunctionCallInfo fcinfo, int columns)
 {
-	TupleDesc	row;
+	TupleDesc	row = result_row(fcinfo, horizon_columns, columns);
 	TimestampTz horizon;
 	TimestampTz renewed_at;
 	Identity	self;
@@ -968,9 +974,6 @@ horizon_row(FunctionCallInfo fcinfo, int columns)
 	bool		nulls[HORIZON_COLUMNS] = {false};
 
 	(void) settings_layout();
-	if (get_call_result_type(fcinfo, NULL, &row) != TYPEFUNC_COMPOSITE ||
-		row->natts != columns)
-		elog(ERROR, "return type must be a row type of %d columns", columns);
 	SpinLockAcquire(&state->lock);
 	horizon = state->horizon;
 	renewed_at = state->renewed_at;
@@ -995,8 +998,7 @@ horizon_row(FunctionCallInfo fcinfo, int columns)
 	values[4] = CStringGetTextDatum(us);
 	values[5] = CStringGetTextDatum(them);
 	values[6] = CStringGetTextDatum(self.evidence);
-	return HeapTupleGetDatum(
-		heap_form_tuple(BlessTupleDesc(row), values, nulls));
+	return HeapTupleGetDatum(heap_form_tuple(row, values, nulls));
 }
 
 /* For databases whose extension is still of version 1.0 */

@@ -13,6 +13,7 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_type_d.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -20,11 +21,18 @@
 
 #include "generator.h"
 #include "horizon.h"
+#include "report.h"
 #include "settings.h"
 
 PG_FUNCTION_INFO_V1(snowflake_stat_shards);
 PG_FUNCTION_INFO_V1(snowflake_stat_backends);
 PG_FUNCTION_INFO_V1(snowflake_stat_reset);
+
+static const Oid shard_columns[] = {INT4OID,		INT8OID,	   INT8OID,
+									INT8OID,		INTERVALOID,   INT8OID,
+									TIMESTAMPTZOID, TIMESTAMPTZOID};
+static const Oid backend_columns[] = {INT4OID, INT4OID, INT8OID,
+									  INT8OID, INT8OID, INTERVALOID};
 
 static Datum
 interval_of(int64 us)
@@ -40,15 +48,15 @@ Datum
 snowflake_stat_shards(PG_FUNCTION_ARGS)
 {
 	const Layout  *layout = cluster_layout();
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	TimestampTz	   reset_at = generator_stats_reset_at();
+	ReturnSetInfo *result =
+		result_rows(fcinfo, shard_columns, lengthof(shard_columns));
+	TimestampTz reset_at = generator_stats_reset_at();
 
-	InitMaterializedSRF(fcinfo, 0);
 	for (int64 shard = 0; shard <= layout_last_shard(layout); shard++)
 	{
 		ShardStats stats;
-		Datum	   values[8];
-		bool	   nulls[8] = {false};
+		Datum	   values[lengthof(shard_columns)];
+		bool	   nulls[lengthof(shard_columns)] = {false};
 
 		generator_read_shard(shard, &stats);
 		if (!stats.has_minted && stats.counters.waited_us == 0 &&
@@ -75,14 +83,14 @@ Datum
 snowflake_stat_backends(PG_FUNCTION_ARGS)
 {
 	const Layout  *layout = cluster_layout();
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	ReturnSetInfo *result =
+		result_rows(fcinfo, backend_columns, lengthof(backend_columns));
 
-	InitMaterializedSRF(fcinfo, 0);
 	for (int i = 0; i < MaxBackends; i++)
 	{
 		BackendStats stats;
-		Datum		 values[6];
-		bool		 nulls[6] = {false};
+		Datum		 values[lengthof(backend_columns)];
+		bool		 nulls[lengthof(backend_columns)] = {false};
 
 		if (!generator_read_backend(i, &stats))
 			continue;
