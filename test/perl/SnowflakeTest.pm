@@ -23,6 +23,7 @@ our @EXPORT = qw(
   fails_with wait_until comes_back start_session finish_session in_parallel
   create_mint_log mint_log_is_sound count_of
   restart_with_layout start_minters stop_minters duplicates ids_are_distinct
+  page_text fenced_blocks page_runs
 );
 
 # A server with the extension in its database postgres.
@@ -164,7 +165,15 @@ sub restart_with_layout
 {
 	my ($node, $layout) = @_;
 
-	$node->append_conf('postgresql.conf', "snowflake.layout = '$layout'");
+	restart_with_configuration($node, "snowflake.layout = '$layout'");
+	return;
+}
+
+sub restart_with_configuration
+{
+	my ($node, $conf) = @_;
+
+	$node->append_conf('postgresql.conf', $conf);
 	$node->restart;
 	$node->safe_psql('postgres', 'SELECT snowflake_accept_layout()');
 	return;
@@ -389,6 +398,60 @@ sub ids_are_distinct
 	is($duplicates, 0, "$name: no duplicate");
 	note("$name: $ids ids, $duplicates duplicates");
 	return $ids;
+}
+
+# --- Pages of the documentation, which do what they say
+
+# A page by its path from the top of the source tree, such as "doc/audit.md".
+sub page_text
+{
+	my ($path) = @_;
+	return slurp_file(dirname(__FILE__) . "/../../$path");
+}
+
+# Its fenced blocks in order, each a language and a text; a list item's are
+# indented.
+sub fenced_blocks
+{
+	my ($text) = @_;
+	my @blocks;
+
+	push @blocks, [ $2, $3 ] while $text =~ /^( *)```(\w*)\n(.*?)^\1```$/msg;
+	return @blocks;
+}
+
+# psql pads its columns and draws lines as long as the widest row, and editors
+# take the former away.
+sub comparable
+{
+	my ($text) = @_;
+	return join("\n", map { s/^-[-+]+$/---/r } map { s/ +/ /gr } map { s/^\s+|\s+$//gr } split(/\n/, $text));
+}
+
+# The SQL of a page, or of a part of one, runs in order; what is shown below it
+# is what comes out; and where it tells to change the configuration, that is
+# changed.
+sub page_runs
+{
+	my ($node, $name, $text, %options) = @_;
+	my @blocks = fenced_blocks($text);
+
+	for my $i (0 .. $#blocks)
+	{
+		my ($language, $what) = @{ $blocks[$i] };
+		my ($title) = $what =~ /(\S.*)/;
+		my ($out, $err) = ('', '');
+
+		restart_with_configuration($node, $what) if $language eq 'conf';
+		next unless $language eq 'sql';
+		ok( IPC::Run::run(
+				[ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr($options{dbname} // 'postgres') ],
+				'<', \$what, '>', \$out, '2>', \$err), "$name runs: $title")
+		  or diag($err);
+		is(comparable($out), comparable($blocks[ $i + 1 ][1]), "$name shows: $title")
+		  if $i < $#blocks && $blocks[ $i + 1 ][0] eq 'text';
+	}
+	return;
 }
 
 1;

@@ -1,6 +1,7 @@
 # README.md does what it says: its SQL runs in order, on a server set up by its
-# own configuration; output that it shows is what comes out; its tables of
-# layouts and settings are the server's; and it names every function there is.
+# own configuration; output that it shows is what comes out.  And the reference
+# is complete: its tables of layouts and settings are the server's, and it names
+# every function and every column of a view there is.
 
 use strict;
 use warnings;
@@ -11,48 +12,22 @@ use PostgreSQL::Test::Utils;
 use SnowflakeTest;
 use Test::More;
 
-my $readme = slurp_file("$FindBin::RealBin/../../README.md");
-
-# Fenced blocks in order, each a language and a text
-my @blocks;
-push @blocks, [ $1, $2 ] while $readme =~ /^```(\w*)\n(.*?)^```$/msg;
-my ($conf) = map { $_->[1] } grep { $_->[0] eq 'conf' } @blocks;
-
-my $node = new_server('readme', conf => "timezone = 'UTC'\n$conf");
+# --- the README, in a database of its own, which makes the extension itself
+my $node = new_server('readme', conf => "timezone = 'UTC'");
 $node->safe_psql('postgres', 'CREATE DATABASE readme');
+page_runs($node, 'README', page_text('README.md'), dbname => 'readme');
 
-# psql pads its columns, and editors take that away
-sub without_padding
-{
-	my ($text) = @_;
-	return join("\n", map { s/\s+$//r } split(/\n/, $text));
-}
+# --- the reference: rows of its tables, as the server would write them
+my $reference = page_text('doc/reference.md');
 
-# --- the SQL, and the output shown below it
-for my $i (0 .. $#blocks)
-{
-	my ($language, $text) = @{ $blocks[$i] };
-	my ($title) = $text =~ /(.*)/;
-	my ($out, $err) = ('', '');
-
-	next unless $language eq 'sql';
-	ok( IPC::Run::run(
-			[ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('readme') ],
-			'<', \$text, '>', \$out, '2>', \$err), "runs: $title")
-	  or diag($err);
-	is(without_padding($out), without_padding($blocks[ $i + 1 ][1]), "shows: $title")
-	  if $i < $#blocks && $blocks[ $i + 1 ][0] eq 'text';
-}
-
-# --- rows of its tables, as the server would write them
 sub has_rows
 {
 	my ($query, $count, $name) = @_;
 	my @rows = split(/\n/, $node->safe_psql('readme', $query));
-	my @missing = grep { index($readme, "\n$_") < 0 } @rows;
+	my @missing = grep { index($reference, "\n$_") < 0 } @rows;
 
 	is(@rows, $count, "$count $name");
-	is("@missing", '', "each of the $name is in its table");
+	is("@missing", '', "each of the $name is in the reference");
 	return;
 }
 
@@ -77,6 +52,14 @@ JOIN pg_depend AS member ON member.classid = 'pg_proc'::regclass AND member.obji
 JOIN pg_extension ON pg_extension.oid = member.refobjid AND extname = 'snowflake'
 WHERE NOT EXISTS (SELECT FROM pg_depend WHERE refclassid = 'pg_proc'::regclass AND refobjid = pg_proc.oid)
 SQL
-is_deeply([ grep { $readme !~ /`$_\(/ } @functions ], [], scalar(@functions) . ' functions are in the reference');
+is_deeply([ grep { $reference !~ /`$_\(/ } @functions ], [], scalar(@functions) . ' functions are in the reference');
+
+my @columns = split(/\n/, $node->safe_psql('postgres', <<'SQL'));
+SELECT DISTINCT attname FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid AND relkind = 'v'
+JOIN pg_depend AS member ON member.classid = 'pg_class'::regclass AND member.objid = pg_class.oid AND member.deptype = 'e'
+JOIN pg_extension ON pg_extension.oid = member.refobjid AND extname = 'snowflake'
+WHERE attnum > 0
+SQL
+is_deeply([ grep { $reference !~ /`$_`/ } @columns ], [], scalar(@columns) . ' columns of views are in the reference');
 
 done_testing();

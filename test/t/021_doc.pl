@@ -1,6 +1,7 @@
 # The pages whose SQL needs nothing but a server do what they say: it runs in
 # order, what they show is what comes out, and where they tell to change the
-# configuration, it is changed.
+# configuration, it is changed.  Every page is run by some test, is in the
+# index, and leads to where there is something.
 
 use strict;
 use warnings;
@@ -11,44 +12,61 @@ use PostgreSQL::Test::Utils;
 use SnowflakeTest;
 use Test::More;
 
-# psql pads its columns and draws lines as long as the widest row, and editors
-# take the former away
-sub comparable
+my $top = "$FindBin::RealBin/../..";
+
+for my $page ('reference', 'pagination', 'partitions', 'sharding', 'migration', 'audit', 'security', 'capacity', 'identity')
 {
-	my ($text) = @_;
-	return join("\n", map { s/^-[-+]+$/---/r } map { s/ +/ /gr } map { s/^\s+|\s+$//gr } split(/\n/, $text));
+	my $text = page_text("doc/$page.md");
+	my $node = new_server($page, conf => "timezone = 'UTC'");
+
+	cmp_ok(scalar(fenced_blocks($text)), '>', 3, "$page has examples");
+	page_runs($node, $page, $text);
+	$node->stop;
 }
 
-for my $page ('partitions', 'migration', 'audit', 'security', 'capacity', 'identity')
+# --- every page with SQL is named by a test, which runs it
+my @pages = map { s/.*\///r } glob("$top/doc/*.md");
+my $tests = join('', map { slurp_file($_) } glob("$top/test/t/*.pl"));
+
+for my $page (@pages)
 {
-	my $text = slurp_file("$FindBin::RealBin/../../doc/$page.md");
-	my $node = new_server($page, conf => "timezone = 'UTC'");
-	my @blocks;
+	my ($name) = $page =~ /(.*)\.md/;
 
-	# fenced blocks in order, each an indentation, a language and a text
-	push @blocks, [ $2, $3 ] while $text =~ /^( *)```(\w*)\n(.*?)^\1```$/msg;
-	cmp_ok(scalar(@blocks), '>', 5, "$page has examples");
-	for my $i (0 .. $#blocks)
+	like($tests, qr/doc\/\Q$page\E|'\Q$name\E'/, "$page is run by a test")
+	  if grep { $_->[0] eq 'sql' } fenced_blocks(page_text("doc/$page"));
+}
+
+# --- the index has them all, and every link leads somewhere
+sub anchors_of
+{
+	my ($text) = @_;
+	my %anchors;
+
+	$text =~ s/^( *)```.*?^\1```$//msg;
+	$anchors{ lc($_) =~ s/[^\w -]//gr =~ s/ /-/gr } = 1 for $text =~ /^#+ (.*)/mg;
+	return \%anchors;
+}
+
+my $index = page_text('doc/README.md');
+is_deeply([ grep { $_ ne 'README.md' && $index !~ /\]\(\Q$_\E\)/ } @pages ], [], 'the index has all pages');
+
+for my $path ('README.md', map { "doc/$_" } @pages)
+{
+	my ($folder) = $path =~ /^(.*\/)?/;
+	my $text = page_text($path);
+	my @dead;
+
+	$text =~ s/^( *)```.*?^\1```$//msg;
+	for my $link ($text =~ /\]\(([^)]+)\)/g)
 	{
-		my ($language, $what) = @{ $blocks[$i] };
-		my ($title) = $what =~ /(\S.*)/;
-		my ($out, $err) = ('', '');
+		next if $link =~ /^https?:/;
+		my ($file, $anchor) = $link =~ /^([^#]*)#?(.*)/;
+		my $to = $file eq '' ? $path : ($folder // '') . $file;
 
-		if ($language eq 'conf')
-		{
-			$node->append_conf('postgresql.conf', $what);
-			$node->restart;
-			$node->safe_psql('postgres', 'SELECT snowflake_accept_layout()');
-		}
-		next unless $language eq 'sql';
-		ok( IPC::Run::run(
-				[ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('postgres') ],
-				'<', \$what, '>', \$out, '2>', \$err), "$page runs: $title")
-		  or diag($err);
-		is(comparable($out), comparable($blocks[ $i + 1 ][1]), "$page shows: $title")
-		  if $i < $#blocks && $blocks[ $i + 1 ][0] eq 'text';
+		push @dead, $link
+		  unless -e "$top/$to" && ($anchor eq '' || anchors_of(page_text($to))->{$anchor});
 	}
-	$node->stop;
+	is_deeply(\@dead, [], "the links of $path lead somewhere");
 }
 
 done_testing();
