@@ -1,0 +1,331 @@
+# doc/failures.md tells what happens when something fails, with the messages.
+# Here each failure is brought about, and what the server says is compared with
+# what the page shows under that heading, but for times and paths.  No message
+# on the page is left without a failure, and no failure without a heading.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
+use PostgreSQL::Test::Utils;
+use SnowflakeTest;
+use Time::HiRes qw(sleep);
+use Test::More;
+
+my $mint = 'SELECT snowflake_nextval(1)';
+
+my $node = new_server('plain', init => { allows_streaming => 1 }, conf => "timezone = 'UTC'");
+my $clocked = new_server('clocked', clock => 1, conf => '');
+my @twins = map { new_server($_, conf => <<'CONF') } 'one', 'two';
+snowflake.layout = 'epoch=2020-01-01 unit=86400s fields=timestamp:20,shard:10,sequence:1'
+CONF
+
+# --- what servers say: of what psql shows with VERBOSITY verbose, the message
+# --- with its SQLSTATE, the detail and the hint
+
+sub errors_of
+{
+	my ($server, $sql, %options) = @_;
+	my ($status, $out, $err) =
+	  $server->psql($options{dbname} // 'postgres', "\\set VERBOSITY verbose\n$sql", on_error_stop => 0);
+
+	$err =~ s/^psql:<stdin>:\d+: //mg;
+	return split(/\n(?=ERROR:)/, join("\n", grep { /^(ERROR|DETAIL|HINT):/ } split(/\n/, $err)));
+}
+
+# The last message of its log that matches, with what belongs to it.
+sub logged
+{
+	my ($server, $pattern, $offset) = @_;
+	my $log = slurp_file($server->logfile, $offset // 0);
+
+	$log =~ s/^\d{4}-\d\d-\d\d [^\]]*\] (?:\S+ )?(?=[A-Z]+:  )//mg;
+	my ($message) = reverse grep { $_ =~ $pattern } split(/\n(?!DETAIL|HINT)/, $log);
+	return $message // "nothing like $pattern in the log";
+}
+
+# What a server that does not start says, with the configuration given.
+sub refusal
+{
+	my ($conf) = @_;
+	my $file = $node->data_dir . '/postgresql.conf';
+	my $good = slurp_file($file);
+	my $offset = -s $node->logfile;
+
+	$node->stop;
+	$node->append_conf('postgresql.conf', $conf);
+	ok(!$node->start(fail_ok => 1), "$conf: the server does not start");
+	unlink $file;
+	append_to_file($file, $good);
+	$node->start;
+	return logged($node, qr/^FATAL/, $offset);
+}
+
+sub minted
+{
+	my ($server) = @_;
+	return $server->safe_psql('postgres', $mint);
+}
+
+# Kill it, and start it as soon as what it left behind has gone.
+sub crash
+{
+	my ($server) = @_;
+
+	$server->kill9;
+	for (1 .. 300)
+	{
+		$server->{_pid} = undef;
+		return if start_with_clock($server, 0, fail_ok => 1);
+		sleep(0.1);
+	}
+	die 'the server does not start any more';
+}
+
+# --- the horizon file
+
+my $file = $node->data_dir . '/snowflake.horizon';
+
+sub with_horizon_file
+{
+	my ($change) = @_;
+	my $last = minted($node);
+
+	$node->stop;
+	my $bytes = slurp_file($file);
+	$change->(\$bytes);
+	unlink $file;
+	append_to_file($file, $bytes) if $bytes ne '';
+	$node->start;
+	my @messages = $bytes eq '' ? () : (errors_of($node, $mint), logged($node, qr/^LOG:  cannot mint/));
+	unlink $file;
+	cmp_ok(minted($node), '>', $last, 'the file removed, minting goes on');
+	return @messages;
+}
+
+# --- what is brought about, and said; in the order of the page
+
+my $standby;
+
+my %happens = (
+	'The clock is set back' => sub {
+		my $last = minted($clocked);
+
+		set_clock($clocked, -3600);
+		my @messages = (errors_of($clocked, $mint), logged($clocked, qr/^LOG:  clock is/));
+		set_clock($clocked, 0);
+		cmp_ok(minted($clocked), '>', $last, 'the clock put right, minting goes on');
+		return @messages;
+	},
+	'The clock was far ahead' => sub {
+		set_clock($clocked, 86400);
+		my $last = minted($clocked);
+		set_clock($clocked, 0);
+		my @messages = errors_of($clocked, $mint);
+
+		# the way out
+		$clocked->stop;
+		unlink $clocked->data_dir . "/$_" for 'snowflake.horizon', 'global/11111';
+		$clocked->append_conf('postgresql.conf', "snowflake.shards = '2'");
+		start_with_clock($clocked, 0);
+		cmp_ok($clocked->safe_psql('postgres', 'SELECT snowflake_nextval()'), '<', $last,
+			'on another shard minting goes on at the present time');
+		$clocked->append_conf('postgresql.conf', "snowflake.shards = ''");
+		$clocked->reload;
+		return @messages;
+	},
+	'A shard is full' => sub {
+		return errors_of($twins[0],
+			"SET statement_timeout = '200ms';\nSELECT snowflake_nextval(6) FROM generate_series(1, 5)");
+	},
+	'The server crashes, or loses power' => sub {
+		$clocked->append_conf('postgresql.conf', 'snowflake.reserve = 60s');
+		$clocked->stop;
+		start_with_clock($clocked, 0);
+		my $last = $clocked->safe_psql('postgres', 'SELECT snowflake_nextval(2)');
+		crash($clocked);
+		my @messages = errors_of($clocked, 'SELECT snowflake_nextval(2)');
+		set_clock($clocked, 120);
+		cmp_ok($clocked->safe_psql('postgres', 'SELECT snowflake_nextval(2)'), '>', $last,
+			'past the horizon minting goes on');
+		return @messages;
+	},
+	'The disk is full' => sub {
+		$node->stop;
+		start_with_slow_disk($node);
+		my $last = minted($node);
+		set_disk($node, 'write=ENOSPC');
+		my @messages;
+		# up to the horizon minting goes on
+		for (1 .. 600)
+		{
+			last if @messages = errors_of($node, $mint);
+			sleep(0.1);
+		}
+		push @messages, logged($node, qr/^LOG:  cannot mint/);
+		set_disk($node, '');
+		cmp_ok(minted($node), '>', $last, 'the disk good again, minting goes on');
+		$node->restart;
+		return @messages;
+	},
+	'The horizon file is damaged' => sub {
+		return with_horizon_file(sub { substr(${ $_[0] }, 20, 1) ^= "\1" });
+	},
+	'The horizon file is missing' => sub {
+		return with_horizon_file(sub { ${ $_[0] } = '' });
+	},
+	'The horizon file is of a later version' => sub {
+		return with_horizon_file(sub { substr(${ $_[0] }, 4, 4) = pack('L', 2) });
+	},
+	'This is a standby' => sub {
+		$node->backup('base');
+		$standby = PostgreSQL::Test::Cluster->new('standby');
+		$standby->init_from_backup($node, 'base', has_streaming => 1);
+		$standby->start;
+		return errors_of($standby, "$mint;\nSELECT snowflake_accept_layout()");
+	},
+	'A standby is promoted' => sub {
+		my $last = minted($node);
+
+		$node->wait_for_catchup($standby);
+		$standby->promote;
+		cmp_ok(minted($standby), '>', $last, 'it goes on above the primary');
+		$standby->stop;
+		return;
+	},
+	'Two servers mint on the same shard' => sub {
+		$_->safe_psql('postgres', <<'SQL') for @twins;
+CREATE TABLE photos (id snowflake PRIMARY KEY DEFAULT snowflake_nextval(5));
+INSERT INTO photos DEFAULT VALUES
+SQL
+		my $theirs = $twins[1]->safe_psql('postgres', 'SELECT id FROM photos');
+
+		return errors_of($twins[0], "INSERT INTO photos VALUES ($theirs)");
+	},
+	'The library is not preloaded' => sub {
+		$node->append_conf('postgresql.conf', "shared_preload_libraries = ''");
+		$node->restart;
+		my @messages = errors_of($node, $mint);
+		$node->append_conf('postgresql.conf', "shared_preload_libraries = 'snowflake'");
+		$node->restart;
+		return @messages;
+	},
+	'The library is not installed' => sub {
+		return refusal("dynamic_library_path = '/nonexistent'");
+	},
+	'No shard is configured' => sub { return errors_of($node, 'SELECT snowflake_nextval()') },
+	'The shard is not this server\'s' => sub {
+		return errors_of($node, "SET snowflake.shards = '5';\nSELECT snowflake_nextval(6);\nSELECT snowflake_nextval(1024)");
+	},
+	'A setting is wrong' => sub {
+		return (refusal("snowflake.layout = 'twiter'"), errors_of($node, "SET snowflake.shards = '5x'"));
+	},
+	'The layout was changed' => sub {
+		minted($node);
+		$node->append_conf('postgresql.conf', "snowflake.layout = 'discord'");
+		$node->restart;
+		my @messages = (errors_of($node, $mint),
+			errors_of($node, "CREATE ROLE app; SET ROLE app; SELECT snowflake_accept_layout()"));
+		$node->append_conf('postgresql.conf', "snowflake.layout = 'twitter'");
+		$node->restart;
+		like(minted($node), qr/^\d+$/, 'with the old layout minting goes on');
+		return @messages;
+	},
+	'The background worker is not running' => sub {
+		$node->append_conf('postgresql.conf', 'max_worker_processes = 0');
+		$node->restart;
+		my @messages = errors_of($node, $mint);
+		$node->append_conf('postgresql.conf', 'max_worker_processes = 8');
+		$node->restart;
+		return @messages;
+	},
+	'Library and SQL are of different versions' => sub {
+		$node->safe_psql('postgres', 'CREATE DATABASE old');
+		$node->safe_psql('old', "CREATE EXTENSION snowflake VERSION '1.0'; $mint");
+		my @messages = (
+			errors_of($node, 'SELECT * FROM pg_stat_snowflake', dbname => 'old'),
+			errors_of($node, "CREATE FUNCTION snowflake_of_tomorrow() RETURNS void LANGUAGE C AS 'snowflake'"));
+		is($node->safe_psql('old', "$mint; ALTER EXTENSION snowflake UPDATE; SELECT count(*) > 0 FROM pg_stat_snowflake") =~ /t$/,
+			1, 'minting works meanwhile, and the update brings the rest');
+		return @messages;
+	},
+	'The server is in single-user mode' => sub {
+		$node->stop;
+		my ($out, $err) = run_command([ 'sh', '-c',
+			"echo '$mint' | postgres --single -D '" . $node->data_dir . "' postgres" ]);
+		$node->start;
+		return $err =~ /(ERROR:  .*)/;
+	},
+	'The layout\'s time has run out' => sub {
+		restart_with_layout($node, 'epoch=2020-01-01 unit=1ms fields=timestamp:31,shard:10,sequence:12');
+		my @messages = errors_of($node, $mint);
+		restart_with_layout($node, 'twitter');
+		return @messages;
+	},
+	'A time, a shard or a sequence is out of range' => sub {
+		return errors_of($node, <<'SQL');
+SELECT snowflake_encode('2090-01-01Z', 5, 0);
+SELECT snowflake_encode('2026-01-01Z', 5, 4096);
+SQL
+	},
+	'A client rounds ids' => sub { return },
+	'A time is read as a number, or not at all' => sub {
+		return errors_of($node, <<'SQL');
+CREATE TABLE photos (id snowflake PRIMARY KEY);
+CREATE TABLE legacy (id bigint PRIMARY KEY);
+SELECT * FROM photos WHERE id >= '2026-01-01';
+SELECT * FROM legacy WHERE id >= timestamptz '2026-01-01Z';
+SQL
+	},
+	'A type does not fit' => sub {
+		return errors_of($node, <<'SQL');
+SELECT COALESCE(id, 3) FROM photos;
+SELECT id::int FROM photos;
+SELECT ARRAY[id] = '{1}'::bigint[] FROM photos;
+CREATE TABLE orders (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY);
+ALTER TABLE orders ALTER id TYPE snowflake;
+SQL
+	},
+	'There is no last id' => sub { return errors_of($node, 'SELECT snowflake_lastval()') },
+	'A short text is no id' => sub { return errors_of($node, "SELECT snowflake_from_base62('xyz')") },);
+
+# --- the page says the same
+
+sub without_values
+{
+	my ($message) = @_;
+
+	$message =~ s/\d{4}-\d\d-\d\dT[\d:.]+Z/TIME/g;
+	$message =~ s/\b\d+ ms\b/N ms/g;
+	$message =~ s/\(id\)=\(\d+\)/(id)=(N)/g;
+	$message =~ s{"/[^"]*/}{"}g;
+	$message =~ s/\s+$//;
+	return $message;
+}
+
+my @sections = split(/^### /m, page_text('doc/failures.md'));
+my %seen;
+
+shift @sections;
+for my $section (@sections)
+{
+	my ($heading) = $section =~ /(.*)/;
+	my $code = delete $happens{$heading};
+	my @blocks = fenced_blocks($section);
+	my @shown;
+
+	# a block of text below SQL is its output
+	for my $i (0 .. $#blocks)
+	{
+		push @shown, $blocks[$i][1] if $blocks[$i][0] eq 'text' && ($i == 0 || $blocks[ $i - 1 ][0] ne 'sql');
+	}
+	next unless $code || @shown;
+	my @said = $code ? $code->() : ();
+	is(scalar(@said), scalar(@shown), "$heading: so many messages");
+	is(without_values($said[$_] // ''), without_values($shown[$_]), "$heading: what the server says") for 0 .. $#shown;
+	page_runs($node, $heading, $section);
+}
+is_deeply([ sort keys %happens ], [], 'the page has a heading for each');
+
+done_testing();
