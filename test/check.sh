@@ -232,6 +232,9 @@ add_clients() {
     local dir=$1
     mkdir "$dir/tools"
     [[ -x /usr/sbin/pgbouncer ]] || unpack_package "$dir/tools" pgbouncer
+    # what doc/monitoring is tried with
+    [[ -x /usr/bin/prometheus-postgres-exporter ]] || unpack_package "$dir/tools" prometheus-postgres-exporter
+    [[ -x /usr/bin/promtool ]] || unpack_package "$dir/tools" prometheus
     if ! has_client node-pg && has_client nodejs; then
         attend npm install --prefix "$dir/tree/test/clients" --no-package-lock --no-audit \
             --no-fund --ignore-scripts --fetch-retries=0 >/dev/null 2>&1 </dev/null || true

@@ -1,0 +1,281 @@
+# What doc/monitoring offers works: the queries for postgres_exporter run as a
+# role that may monitor and nothing else, give the columns that they say, and
+# the values that there are; the dashboard and the alerts use metrics that there
+# are.  If they are installed, the exporter itself serves them, and Prometheus
+# understands the expressions and raises the alerts.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
+use HTTP::Tiny;
+use JSON::PP;
+use PostgreSQL::Test::Utils;
+use SnowflakeTest;
+use Test::More;
+
+my $tools = $ENV{SNOWFLAKE_TOOLS} // '/nonexistent';
+my $dir = PostgreSQL::Test::Utils::tempdir_short();
+
+sub tool
+{
+	my ($name) = @_;
+	my ($found) = grep { -x } "$tools/usr/bin/$name", "/usr/bin/$name";
+	return $found;
+}
+
+# --- The queries, by name: a query, and for each column its usage and its
+# --- description.  The file is as plain as that.
+
+my %queries;
+my ($query, $column);
+
+for (split(/\n/, page_text('doc/monitoring/postgres_exporter.yaml')))
+{
+	next if /^(#|$)/;
+	if (/^(\w+):$/) { $query = $queries{$1} = { sql => '', columns => [] } }
+	elsif (/^  (query: \||metrics:)$/) { next }
+	elsif (/^    - (\w+):$/) { push @{ $query->{columns} }, $column = { name => $1 } }
+	elsif (/^        (usage|description): "([^"]+)"$/) { $column->{$1} = $2 }
+	elsif (/^    (.*)$/) { $query->{sql} .= "$1\n" }
+	else { die "this is not understood: $_" }
+}
+cmp_ok(scalar(keys %queries), '>=', 5, 'there are queries');
+
+# What is exported: the name of each metric, and its labels.
+my %labels;
+
+for my $name (sort keys %queries)
+{
+	my @columns = @{ $queries{$name}{columns} };
+	my @of_query = map { $_->{name} } grep { $_->{usage} eq 'LABEL' } @columns;
+
+	is_deeply([ map { $_->{name} } grep { !$_->{description} || $_->{usage} !~ /^(LABEL|GAUGE|COUNTER)$/ } @columns ],
+		[], "$name: columns have a usage and a description");
+	is_deeply([ map { $_->{name} } grep { ($_->{usage} eq 'COUNTER') != ($_->{name} =~ /_total$/) } @columns ],
+		[], "$name: counters are named so");
+	$labels{"${name}_$_"} = \@of_query for map { $_->{name} } grep { $_->{usage} ne 'LABEL' } @columns;
+}
+
+# The page has them all, and all alerts.
+my $page = page_text('doc/monitoring.md');
+my $alerts = page_text('doc/monitoring/alerts.yaml');
+is_deeply([ sort $page =~ /`(snowflake_(?:shard|horizon|last|layout|waiting|sessions)_\w+)`(?=.*\|$)/mg ],
+	[ sort keys %labels ], 'the page has the metrics');
+is_deeply([ $page =~ /^\| `(Snowflake\w+)`/mg ], [ $alerts =~ /alert: (\w+)/g ], 'and the alerts');
+
+# --- A server with room for 16 ids in a hundredth of a second on a shard
+
+my $node = new_server('monitored', clock => 1, conf => <<'CONF');
+snowflake.layout = 'epoch=2025-01-01 unit=10ms fields=timestamp:33,shard:4,sequence:4'
+snowflake.reserve = 2s
+CONF
+$node->stop;
+set_disk($node, '');
+start_with_clock($node, 0, disk => 1);
+$node->safe_psql('postgres', <<'SQL');
+CREATE ROLE exporter LOGIN IN ROLE pg_monitor;
+REVOKE EXECUTE ON FUNCTION snowflake_horizon() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION snowflake_horizon() TO pg_monitor;
+SQL
+
+# The rows of a query, each by column, as the exporter's role gets them.
+sub rows_of
+{
+	my ($name) = @_;
+	my ($out, $err) = ('', '');
+
+	IPC::Run::run([ 'psql', '-XAq', '-P', 'footer=off', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('postgres') . ' user=exporter' ],
+		'<', \$queries{$name}{sql}, '>', \$out, '2>', \$err)
+	  or diag($err);
+	my ($names, @rows) = map { [ split(/\|/, $_, -1) ] } split(/\n/, $out);
+	my @given = map { my %row; @row{@$names} = @$_; \%row } @rows;
+
+	return ($names // [], @given);
+}
+
+sub values_of
+{
+	my ($name, $column) = @_;
+	my (undef, @rows) = rows_of($name);
+	return join(' ', map { $_->{$column} } @rows);
+}
+
+for my $name (sort keys %queries)
+{
+	my ($names) = rows_of($name);
+	is_deeply($names, [ map { $_->{name} } @{ $queries{$name}{columns} } ], "$name gives its columns");
+}
+
+# --- what they say is what there is
+is(values_of('snowflake_shard', 'shard'), '', 'a server that minted nothing has no shards');
+is(values_of('snowflake_horizon', 'failing'), 0, 'and nothing fails');
+
+my $session = IPC::Run::start(
+	[ 'psql', '-XAtq', '-d', $node->connstr('postgres') . ' application_name=minter' ],
+	'<', \my $statements, '>', \my $printed, IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
+$statements = "SELECT count(snowflake_nextval(1)) FROM generate_series(1, 100);\nSELECT count(snowflake_nextval(3)) FROM generate_series(1, 7);\n";
+$session->pump until $printed =~ /100\n7\n/;
+
+is(values_of('snowflake_shard', 'shard'), '1 3', 'shards that minted');
+is(values_of('snowflake_shard', 'minted_total'), '100 7', 'what they minted');
+my ($full) = split(/ /, values_of('snowflake_shard', 'exhausted_total'));
+my ($waited) = split(/ /, values_of('snowflake_shard', 'waited_seconds_total'));
+cmp_ok($full, '>', 0, 'full ticks: a hundred ids take seven');
+cmp_ok($waited, '>', 0, 'and some time');
+is(values_of('snowflake_shard', 'clock_behind_total'), '0 0', 'the clock was right');
+is(values_of('snowflake_layout', 'ids_per_second'), 1600, 'what a shard has room for');
+is( values_of('snowflake_layout', 'expires_timestamp_seconds'),
+	$node->safe_psql('postgres', 'SELECT extract(epoch FROM expires_at)::float8 FROM snowflake_layouts WHERE in_use'),
+	'when the layout expires');
+my $ahead = values_of('snowflake_horizon', 'seconds_ahead');
+ok($ahead > -60 && $ahead < 60, 'how far the horizon is ahead');
+my $renewed = values_of('snowflake_horizon', 'last_renewal_timestamp_seconds');
+ok($renewed > time() - 60 && $renewed <= time() + 1, 'when it was renewed');
+
+my (undef, $minter) = grep { ref eq 'ARRAY' || $_->{application_name} eq 'minter' } rows_of('snowflake_sessions');
+is($minter->{minted}, 107, 'a session, by its application');
+is($minter->{datname}, 'postgres', 'its database');
+cmp_ok($minter->{waits}, '>', 0, 'how often it waited');
+cmp_ok($minter->{waited_seconds}, '>', 0, 'and how long');
+
+# the clock set back: calls meet it, and those that wait are seen from 17 on
+set_clock($node, -3600);
+fails_with($node, "SET snowflake.clock_tolerance = 0;\nSELECT snowflake_nextval(1)", '58000', qr/behind/, 'the clock is set back');
+is(values_of('snowflake_shard', 'clock_behind_total'), '1 0', 'that is counted');
+my $waiting = start_session($node, "SET snowflake.clock_tolerance = '1h'; SELECT snowflake_nextval(1)");
+my $event = $node->safe_psql('postgres', 'SHOW server_version_num') >= 170000 ? 'SnowflakeClockBehind' : '';
+my $waits = 'FROM pg_stat_activity WHERE ' . ($event ? "wait_event = '$event'"
+	: "wait_event_type = 'Extension' AND backend_type = 'client backend'");
+ok(wait_until($node, "SELECT count(*) = 1 $waits"), 'a call waits');
+is(values_of('snowflake_waiting', 'event'), $event, 'that is seen, if waits have names');
+is(values_of('snowflake_waiting', 'sessions'), $event && 1, 'and how many there are');
+$node->safe_psql('postgres', "SELECT pg_cancel_backend(pid) $waits");
+finish_session($waiting);
+set_clock($node, 0);
+
+# the disk full
+set_disk($node, 'write=ENOSPC');
+for (1 .. 600)
+{
+	last if $node->psql('postgres', 'SELECT snowflake_nextval(1)') != 0;
+	select(undef, undef, undef, 0.1);
+}
+is(values_of('snowflake_horizon', 'failing'), 1, 'a full disk: it fails');
+is(values_of('snowflake_last', 'reason'), 'could not write file "snowflake.horizon.tmp": No space left on device', 'and why');
+is(values_of('snowflake_last', 'error'), 1, 'is a metric, too');
+
+# --- The exporter, while there is an error to be told
+
+SKIP:
+{
+	my $exporter = tool('prometheus-postgres-exporter');
+
+	skip 'postgres_exporter is not installed', 4 unless $exporter;
+	my $port = PostgreSQL::Test::Cluster::get_free_port();
+	my $log = '';
+	local $ENV{DATA_SOURCE_NAME} =
+	  'user=exporter dbname=postgres sslmode=disable host=' . $node->host . ' port=' . $node->port;
+	my $run = IPC::Run::start([ $exporter, "--web.listen-address=127.0.0.1:$port", '--disable-default-metrics',
+			'--extend.query-path=' . "$FindBin::RealBin/../../doc/monitoring/postgres_exporter.yaml" ],
+		'<', '/dev/null', '>&', \$log);
+	my $served = '';
+
+	for (1 .. 300)
+	{
+		IPC::Run::pump_nb($run);
+		$served = HTTP::Tiny->new(timeout => 30)->get("http://127.0.0.1:$port/metrics")->{content} // '';
+		last if $served =~ /^snowflake/m;
+		select(undef, undef, undef, 0.1);
+	}
+	$run->kill_kill;
+	my @missing = grep { $served !~ /^\Q$_\E(\{|\s)/m } grep { !/^snowflake_waiting/ } sort keys %labels;
+	is("@missing", '', 'the exporter serves the metrics') or diag($log);
+	like($served, qr/^# TYPE snowflake_shard_minted_total counter$/m, 'with their types');
+	like($served, qr/^snowflake_shard_minted_total\{[^}]*shard="3"[^}]*\} 7$/m, 'and their values');
+	like($served, qr/^snowflake_last_error\{reason="could not write file .*No space left on device"[^}]*\} 1$/m, 'and the reason');
+}
+set_disk($node, '');
+$statements = "\\q\n";
+$session->finish;
+$node->stop;
+
+# --- The dashboard and the alerts
+
+sub strings_at
+{
+	my ($key, $in) = @_;
+
+	return map { strings_at($key, $_) } @$in if ref $in eq 'ARRAY';
+	return () unless ref $in eq 'HASH';
+	return map { $_ eq $key && !ref $in->{$_} ? $in->{$_} : strings_at($key, $in->{$_}) } sort keys %$in;
+}
+
+my $dashboard = decode_json(page_text('doc/monitoring/grafana.json'));
+my @shown = map { @{ $_->{targets} } } @{ $dashboard->{panels} };
+my @exprs = (strings_at('expr', $dashboard), $alerts =~ /^ +expr: (.*)$/mg);
+my @used = map { /\b(snowflake_\w+)/g } @exprs, strings_at('query', $dashboard->{templating});
+
+cmp_ok(scalar(@exprs), '>', 15, 'there are expressions');
+is_deeply([ grep { !$labels{$_} } @used ], [], 'they use metrics that there are');
+is_deeply([ grep { my $metric = $_; !grep { $_ eq $metric } @used } sort keys %labels ], [], 'and all of them');
+for my $target (@shown)
+{
+	my ($metric) = $target->{expr} =~ /\b(snowflake_\w+)/;
+	my @unknown = grep { my $label = $_; !grep { $_ eq $label } 'instance', @{ $labels{$metric} } }
+	  $target->{legendFormat} =~ /\{\{(\w+)\}\}/g;
+	is("@unknown", '', "$metric: its legend is of its labels");
+}
+is(scalar(keys %{ { map { $_->{id} => 1 } @{ $dashboard->{panels} } } }), scalar(@{ $dashboard->{panels} }), 'panels have ids of their own');
+
+SKIP:
+{
+	my $promtool = tool('promtool');
+
+	skip 'promtool, of Prometheus, is not installed', 3 unless $promtool;
+	# the dashboard's expressions, with its variables filled in, as rules
+	append_to_file("$dir/dashboard.yaml", "groups:\n  - name: dashboard\n    rules:\n");
+	append_to_file("$dir/dashboard.yaml", "      - record: panel:$_:x\n        expr: "
+		  . ($exprs[$_] =~ s/\$__rate_interval/5m/gr =~ s/\$instance/.*/gr) . "\n") for 0 .. $#exprs;
+	command_ok([ $promtool, 'check', 'rules', "$dir/dashboard.yaml" ], 'Prometheus understands the expressions');
+	append_to_file("$dir/alerts.yaml", $alerts);
+	command_ok([ $promtool, 'check', 'rules', "$dir/alerts.yaml" ], 'and the alerts');
+
+	# a server to which all of it happens, and one to which nothing does but
+	# that the first one mints its shard
+	append_to_file("$dir/test.yaml", <<'YAML');
+rule_files: [alerts.yaml]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - {series: 'snowflake_horizon_failing{instance="bad"}', values: '1x30'}
+      - {series: 'snowflake_horizon_failing{instance="good"}', values: '0x30'}
+      - {series: 'snowflake_waiting_sessions{instance="bad",event="SnowflakeHorizon"}', values: '2x30'}
+      - {series: 'snowflake_waiting_sessions{instance="good",event="SnowflakeExhausted"}', values: '2x30'}
+      - {series: 'snowflake_shard_clock_behind_total{instance="bad",shard="5"}', values: '0+1x30'}
+      - {series: 'snowflake_shard_clock_behind_total{instance="good",shard="5"}', values: '7x30'}
+      - {series: 'snowflake_shard_waited_seconds_total{instance="bad",shard="5"}', values: '0+30x30'}
+      - {series: 'snowflake_shard_waited_seconds_total{instance="good",shard="5"}', values: '0+1x30'}
+      - {series: 'snowflake_shard_minted_total{instance="bad",shard="5"}', values: '0+9x30'}
+      - {series: 'snowflake_shard_minted_total{instance="good",shard="5"}', values: '0+9x30'}
+      - {series: 'snowflake_shard_minted_total{instance="good",shard="6"}', values: '0+9x30'}
+      - {series: 'snowflake_layout_expires_timestamp_seconds{instance="bad"}', values: '31000000x30'}
+      - {series: 'snowflake_layout_expires_timestamp_seconds{instance="good"}', values: '33000000x30'}
+    promql_expr_test:
+      - expr: count by (alertname, instance, shard) (ALERTS{alertstate="firing"})
+        eval_time: 30m
+        exp_samples:
+          - {labels: '{alertname="SnowflakeCannotMint", instance="bad"}', value: 1}
+          - {labels: '{alertname="SnowflakeHorizonStuck", instance="bad"}', value: 1}
+          - {labels: '{alertname="SnowflakeClockBehind", instance="bad"}', value: 1}
+          - {labels: '{alertname="SnowflakeShardFull", instance="bad", shard="5"}', value: 1}
+          - {labels: '{alertname="SnowflakeShardOfTwo", shard="5"}', value: 1}
+          - {labels: '{alertname="SnowflakeLayoutExpires", instance="bad"}', value: 1}
+YAML
+	my ($out, $err) = run_command([ $promtool, 'test', 'rules', "$dir/test.yaml" ]);
+	like($out, qr/SUCCESS/, 'each alert comes when it should, and for whom') or diag($out, $err);
+}
+
+done_testing();
