@@ -172,7 +172,7 @@ SKIP:
 {
 	my $exporter = tool('prometheus-postgres-exporter');
 
-	skip 'postgres_exporter is not installed', 4 unless $exporter;
+	skip 'postgres_exporter is not installed', 1 unless $exporter;
 	my $port = PostgreSQL::Test::Cluster::get_free_port();
 	my $log = '';
 	local $ENV{DATA_SOURCE_NAME} =
@@ -233,7 +233,7 @@ SKIP:
 {
 	my $promtool = tool('promtool');
 
-	skip 'promtool, of Prometheus, is not installed', 3 unless $promtool;
+	skip 'promtool, of Prometheus, is not installed', 1 unless $promtool;
 	# the dashboard's expressions, with its variables filled in, as rules
 	append_to_file("$dir/dashboard.yaml", "groups:\n  - name: dashboard\n    rules:\n");
 	append_to_file("$dir/dashboard.yaml", "      - record: panel:$_:x\n        expr: "
