@@ -229,12 +229,13 @@ unpack_package() {
 # Into the copy goes what is not installed: PgBouncer; and a Node.js that is
 # not the distribution's has its own way to a package.
 add_clients() {
-    local dir=$1
+    local dir=$1 package
     mkdir "$dir/tools"
     [[ -x /usr/sbin/pgbouncer ]] || unpack_package "$dir/tools" pgbouncer
-    # what doc/monitoring is tried with
-    [[ -x /usr/bin/prometheus-postgres-exporter ]] || unpack_package "$dir/tools" prometheus-postgres-exporter
-    [[ -x /usr/bin/promtool ]] || unpack_package "$dir/tools" prometheus
+    # what doc/monitoring is tried with: two programs that need no libraries
+    for package in prometheus-postgres-exporter prometheus; do
+        (cd "$dir/tools" && apt-get -qq download "$package" && dpkg -x "$package"_*.deb .) >/dev/null 2>&1 || true
+    done
     if ! has_client node-pg && has_client nodejs; then
         attend npm install --prefix "$dir/tree/test/clients" --no-package-lock --no-audit \
             --no-fund --ignore-scripts --fetch-retries=0 >/dev/null 2>&1 </dev/null || true

@@ -111,6 +111,7 @@ for my $name (sort keys %queries)
 # --- what they say is what there is
 is(values_of('snowflake_shard', 'shard'), '', 'a server that minted nothing has no shards');
 is(values_of('snowflake_horizon', 'failing'), 0, 'and nothing fails');
+is(values_of('snowflake_horizon', 'copy'), 0, 'nor is it a copy');
 
 my $session = IPC::Run::start(
 	[ 'psql', '-XAtq', '-d', $node->connstr('postgres') . ' application_name=minter' ],
@@ -252,6 +253,8 @@ tests:
     input_series:
       - {series: 'snowflake_horizon_failing{instance="bad"}', values: '1x30'}
       - {series: 'snowflake_horizon_failing{instance="good"}', values: '0x30'}
+      - {series: 'snowflake_horizon_copy{instance="bad"}', values: '1x30'}
+      - {series: 'snowflake_horizon_copy{instance="good"}', values: '0x30'}
       - {series: 'snowflake_waiting_sessions{instance="bad",event="SnowflakeHorizon"}', values: '2x30'}
       - {series: 'snowflake_waiting_sessions{instance="good",event="SnowflakeExhausted"}', values: '2x30'}
       - {series: 'snowflake_shard_clock_behind_total{instance="bad",shard="5"}', values: '0+1x30'}
@@ -269,6 +272,7 @@ tests:
         exp_samples:
           - {labels: '{alertname="SnowflakeCannotMint", instance="bad"}', value: 1}
           - {labels: '{alertname="SnowflakeHorizonStuck", instance="bad"}', value: 1}
+          - {labels: '{alertname="SnowflakeCopy", instance="bad"}', value: 1}
           - {labels: '{alertname="SnowflakeClockBehind", instance="bad"}', value: 1}
           - {labels: '{alertname="SnowflakeShardFull", instance="bad", shard="5"}', value: 1}
           - {labels: '{alertname="SnowflakeShardOfTwo", shard="5"}', value: 1}

@@ -176,7 +176,7 @@ my %happens = (
 		return with_horizon_file(sub { ${ $_[0] } = '' });
 	},
 	'The horizon file is of a later version' => sub {
-		return with_horizon_file(sub { substr(${ $_[0] }, 4, 4) = pack('L', 2) });
+		return with_horizon_file(sub { substr(${ $_[0] }, 4, 4) = pack('L', 99) });
 	},
 	'This is a standby' => sub {
 		$node->backup('base');
@@ -193,6 +193,20 @@ my %happens = (
 		cmp_ok(minted($standby), '>', $last, 'it goes on above the primary');
 		$standby->stop;
 		return;
+	},
+	'A backup is restored, or a copy is started' => sub {
+		my $copy = PostgreSQL::Test::Cluster->new('copy');
+
+		minted($node);
+		$node->backup('copied');
+		$copy->init_from_backup($node, 'copied');
+		$copy->append_conf('postgresql.conf', 'snowflake.refuse_clone = on');
+		$copy->start;
+		my @messages = (errors_of($copy, $mint), logged($copy, qr/^LOG:  this server is a copy/));
+		$copy->safe_psql('postgres', 'SELECT snowflake_accept_clone()');
+		like(minted($copy), qr/^\d+$/, 'accepted, it mints');
+		$copy->stop;
+		return @messages;
 	},
 	'Two servers mint on the same shard' => sub {
 		$_->safe_psql('postgres', <<'SQL') for @twins;
@@ -298,6 +312,7 @@ sub without_values
 
 	$message =~ s/\d{4}-\d\d-\d\dT[\d:.]+Z/TIME/g;
 	$message =~ s/\b\d+ ms\b/N ms/g;
+	$message =~ s/\b[0-9a-f]{16}\b/X/g;
 	$message =~ s/\(id\)=\(\d+\)/(id)=(N)/g;
 	$message =~ s{"/[^"]*/}{"}g;
 	$message =~ s/\s+$//;
