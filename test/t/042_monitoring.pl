@@ -68,7 +68,7 @@ is_deeply([ $page =~ /^\| `(Snowflake\w+)`/mg ], [ $alerts =~ /alert: (\w+)/g ],
 # --- A server with room for 16 ids in a hundredth of a second on a shard
 
 my $node = new_server('monitored', clock => 1, conf => <<'CONF');
-snowflake.layout = 'epoch=2025-01-01 unit=10ms fields=timestamp:33,shard:4,sequence:4'
+snowflake.layout = 'epoch=2025-01-01 unit=10ms fields=timestamp:40,shard:4,sequence:4'
 snowflake.reserve = 2s
 CONF
 $node->stop;
