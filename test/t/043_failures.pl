@@ -274,6 +274,11 @@ SQL
 	'The layout\'s time has run out' => sub {
 		restart_with_layout($node, 'epoch=2020-01-01 unit=1ms fields=timestamp:31,shard:10,sequence:12');
 		my @messages = errors_of($node, $mint);
+		# and one that ends in a year
+		my $epoch = 1000 * (time() - 2**33 / 100 + 365 * 86400);
+		restart_with_layout($node, "epoch=$epoch unit=10ms fields=timestamp:33,shard:10,sequence:12");
+		minted($node);
+		push @messages, logged($node, qr/^LOG:  the times/);
 		restart_with_layout($node, 'twitter');
 		return @messages;
 	},
