@@ -26,7 +26,7 @@ sub fill
 measurement(
 	'bulk insert',
 	rounds => by_mode(1, 2, 3),
-	turns => [ map { [$_] } @subjects ],
+	turns => [ map { [$_] } @subjects, 'snowflake, full pages' ],
 	take => sub {
 		my ($subject) = @_;
 		my $table = fill($subject, $inserted,

@@ -219,6 +219,8 @@ sub targets
 	target(4, 'COPY / nextval', '>= 0.95', 'times', ratio('copy', 'rows/s', 'snowflake', 'nextval'));
 	target(5, 'primary key / that of a random UUID', '<= 0.5', 'times',
 		ratio('bulk insert', 'bytes', 'snowflake', 'random UUID'));
+	target(5, 'the same with fillfactor = 100 / UUID\'s', '<= 0.5', 'times',
+		ratio('bulk insert', 'bytes', 'snowflake, full pages', 'random UUID'));
 	target(5, 'rate of a growing table, last quarter / first', '>= 0.9', 'times',
 		in_order(quotient(quarter_rounds('snowflake', 4), quarter_rounds('snowflake', 1))));
 	target(7, 'snowflake_timestamp(id)', '<= 15', 'ns', decode_cost('snowflake_timestamp', 'no layout'));
