@@ -24,6 +24,7 @@ OBJS = \
 	src/record.o \
 	src/report.o \
 	src/settings.o \
+	src/shards.o \
 	src/stats.o \
 	src/wait.o
 DATA = $(patsubst $(srcdir)/%,%,$(wildcard $(srcdir)/sql/snowflake--*.sql))

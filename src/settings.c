@@ -21,7 +21,6 @@
  */
 #include "postgres.h"
 
-#include <ctype.h>
 #include <limits.h>
 
 #include "miscadmin.h"
@@ -29,6 +28,7 @@
 
 #include "compat.h"
 #include "settings.h"
+#include "shards.h"
 
 #define SETTING_LAYOUT "snowflake.layout"
 #define SETTING_SHARDS "snowflake.shards"
@@ -224,90 +224,20 @@ assign_layout(const char *text, void *parsed)
  *-------------------------------------------------------------------------
  */
 
-static void
-skip_blanks(const char **at)
-{
-	while (isspace((unsigned char) **at))
-		(*at)++;
-}
-
-/* Read a shard's number, of up to 18 digits; -1 where there is none. */
-static int64
-read_shard(const char **at)
-{
-	int64 number = 0;
-	int	  digits = 0;
-
-	skip_blanks(at);
-	for (; isdigit((unsigned char) **at) && digits < 18; (*at)++, digits++)
-		number = number * 10 + (**at - '0');
-	skip_blanks(at);
-	return digits > 0 ? number : -1;
-}
-
-/*
- * Read "1,5,9-12" and set mine[shard] for each of the shards.  False with the
- * reason in the server's error detail.
- */
-static bool
-read_shards(const char *text, int64 last_shard, bool *mine)
-{
-	const char *at = text;
-
-	skip_blanks(&at);
-	if (*at == '\0')
-		return true;
-	for (;;)
-	{
-		const char *element = at;
-		const char *end = at + strcspn(at, ",");
-		int64		first = read_shard(&at);
-		int64		last = first;
-
-		if (first >= 0 && *at == '-')
-		{
-			at++;
-			last = read_shard(&at);
-		}
-		if (first < 0 || last < 0 || at != end)
-		{
-			GUC_check_errdetail("\"%.*s\" is not a shard or a range of shards.",
-								layout_quotable(element, end), element);
-			return false;
-		}
-		if (Max(first, last) > last_shard)
-		{
-			GUC_check_errdetail(
-				"Shard " INT64_FORMAT
-				" is out of range: the layout has shards 0 to " INT64_FORMAT
-				".",
-				Max(first, last), last_shard);
-			return false;
-		}
-		if (first > last)
-		{
-			GUC_check_errdetail("The range " INT64_FORMAT "-" INT64_FORMAT
-								" runs backwards.",
-								first, last);
-			return false;
-		}
-		memset(mine + first, true, last - first + 1);
-		if (*at == '\0')
-			return true;
-		at++;
-	}
-}
-
 static bool
 check_shards(char **text, void **parsed, GucSource source)
 {
-	bool	   mine[1 << SETTINGS_MAX_SHARD_BITS] = {false};
-	int64	   last_shard = layout_last_shard(cluster_layout);
-	OwnShards *own;
-	int		   count = 0;
+	bool		mine[1 << SETTINGS_MAX_SHARD_BITS] = {false};
+	int64		last_shard = layout_last_shard(cluster_layout);
+	OwnShards  *own;
+	LayoutError error;
+	int			count = 0;
 
-	if (!read_shards(*text, last_shard, mine))
+	if (!shards_parse(*text, last_shard, mine, &error))
+	{
+		GUC_check_errdetail("%s", error.message);
 		return false;
+	}
 	for (int shard = 0; shard <= last_shard; shard++)
 		count += mine[shard];
 	own = guc_malloc(LOG, offsetof(OwnShards, shard) + count * sizeof(int32));
