@@ -481,7 +481,11 @@ place_fields(Layout *layout, LayoutError *error)
 	return true;
 }
 
-/* (time - epoch) in whole ticks towards zero; the difference saturates. */
+/*
+ * (time - epoch) in whole ticks towards zero.  The difference saturates, short
+ * of the last int64, so that there is always a tick after it; no id is so far
+ * away that it could tell.
+ */
 static int64
 ticks_from_epoch(const Layout *layout, TimestampTz time)
 {
@@ -489,7 +493,7 @@ ticks_from_epoch(const Layout *layout, TimestampTz time)
 
 	if (pg_sub_s64_overflow(time, layout->epoch, &us))
 		us = PG_INT64_MAX; /* only END_TIMESTAMP is as far away */
-	return us / layout->tick_us;
+	return Min(us, PG_INT64_MAX - 1) / layout->tick_us;
 }
 
 /* Derive all that follows from the fields, the epoch and the tick. */
@@ -700,8 +704,8 @@ ids_since(const Layout *layout, TimestampTz time, bool later)
 		int64 floor =
 			us / layout->tick_us - (us % layout->tick_us < 0 ? 1 : 0);
 
+		floor = Min(floor, layout->last_tick);
 		tick = later || us % layout->tick_us != 0 ? floor + 1 : floor;
-		tick = Min(tick, layout->last_tick + 1);
 	}
 	if (tick > layout_tick(layout, PG_INT64_MAX))
 		return none;
@@ -714,13 +718,11 @@ ids_since(const Layout *layout, TimestampTz time, bool later)
 static LayoutIdRange
 ids_before(LayoutIdRange since)
 {
-	LayoutIdRange before = {PG_INT64_MIN, since.first - 1};
-
 	if (since.first > since.last)
-		before.last = PG_INT64_MAX;
-	else if (since.first == PG_INT64_MIN)
-		before = (LayoutIdRange){PG_INT64_MAX, PG_INT64_MIN};
-	return before;
+		return (LayoutIdRange){PG_INT64_MIN, PG_INT64_MAX};
+	if (since.first == PG_INT64_MIN)
+		return (LayoutIdRange){PG_INT64_MAX, PG_INT64_MIN};
+	return (LayoutIdRange){PG_INT64_MIN, since.first - 1};
 }
 
 /* The ids whose time compares so with a given one. */

@@ -136,6 +136,11 @@ is( $node->safe_psql('postgres', "SET timezone = 'UTC'; SELECT snowflake_timesta
 is( $node->safe_psql('postgres', "SELECT snowflake_timestamp(id) BETWEEN now() - interval '1 min' AND clock_timestamp() FROM (SELECT snowflake_nextval(1) AS id) AS minted"),
 	't', 'and what is minted');
 
+# A tick of 1 us and an epoch before 2000: the last tick is the last int64.
+restart_with_layout($node, 'epoch=1970-01-01 unit=1us fields=timestamp:51,shard:6,sequence:6');
+is( $node->safe_psql('postgres', "SELECT id < 'infinity'::timestamptz, id >= 'infinity'::timestamptz, id > '294276-12-31 23:59:59.999999Z'::timestamptz FROM (VALUES (5::snowflake)) AS t (id)"),
+	't|f|f', 'no id is made at the end of time, in the finest of layouts');
+
 # --- bytes that are no id
 $node->safe_psql('postgres', 'CREATE TABLE t (id snowflake)');
 my $header = "PGCOPY\n\377\r\n\0" . pack('NN', 0, 0);

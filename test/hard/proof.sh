@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+#
+# proof.sh -- have CBMC prove what test/hard/proof/layout.c states
+#
+#   test/hard/proof.sh [ROOT]
+#
+# For each preset, over all values of 64 bits.  What must not be provable is
+# tried as well: with each of the faults below, put into a copy of the source,
+# some proof must fail, or all of them prove nothing.
+#
+# The source goes to CBMC preprocessed, so that it needs no headers, and CBMC
+# may be in another Debian, the directory ROOT, if this one has none.  Prints
+# a line in TAP for each.  Needs gcc and the headers of a server, and root if
+# there is a ROOT.
+
+set -euo pipefail
+
+root=${1-}
+HERE=$(cd "$(dirname "$0")" && pwd)
+LIMIT=60                        # seconds for one proof
+PROOFS=(pack_unpack unpack_pack order position_after minted)
+WORK=$(mktemp -d "$root/tmp/snowflake-proof.XXXXXX")
+trap 'rm -rf "$WORK"' EXIT
+
+# Faults: a sed script for src/layout.[ch] and the proof that must fail with it.
+FAULTS=(
+    's/return id >> layout->timestamp_shift/return id >> layout->shard_bits/ pack_unpack'
+    's/(uint64) tick << layout->timestamp_shift/(uint64) (tick << layout->timestamp_shift)/ pack_unpack'
+    's/(uint64) shard << layout->shard_shift/(uint64) shard << layout->sequence_shift/ unpack_pack'
+    's/return position >> layout->sequence_bits/return -(position >> layout->sequence_bits)/ order'
+    's/shard > id_shard ? tick : tick + 1/shard < id_shard ? tick : tick + 1/ position_after'
+    's/layout_mask(tick_bits)/layout_mask(tick_bits + 1)/ minted'
+    's/total > ID_BITS/total > ID_BITS + 1/ place_fields'
+)
+
+checks=0
+failed=0
+
+report() {
+    checks=$((checks + 1))
+    if [[ $1 == yes ]]; then
+        echo "ok $checks - $2"
+    else
+        failed=1
+        echo "not ok $checks - $2"
+        tail -n 20 "$WORK/log" | sed 's/^/# /'
+    fi
+}
+
+# Preprocess the tree $1 for preset $2.
+prepare() {
+    local include
+    include=$(pg_config --includedir-server)
+    gcc -I"$include" "$1/test/hard/proof/presets.c" -o "$WORK/presets" \
+        "$(pg_config --pkglibdir)/libpgport.a"
+    "$WORK/presets" >"$WORK/presets.inc"
+    gcc -E -P -I"$include" -I"$WORK" -DPRESET="$2" \
+        "$1/test/hard/proof/layout.c" -o "$WORK/preset$2.i"
+}
+
+# Prove $1 of preset $2.  Ends with 0 if proved, 10 if refuted.
+prove() {
+    local -a cbmc=(cbmc "${WORK#"$root"}/preset$2.i" --function "proof_$1" --unwind 6
+        --unwinding-assertions --signed-overflow-check --undefined-shift-check
+        --bounds-check --pointer-check --div-by-zero-check)
+    if [[ $root ]]; then
+        cbmc=(chroot "$root" "${cbmc[@]}")
+    fi
+    timeout "$LIMIT" "${cbmc[@]}" >"$WORK/log" 2>&1
+}
+
+refutes() {
+    local script=$1 proof=$2 status=0
+    rm -rf "$WORK/broken"
+    mkdir -p "$WORK/broken/test/hard"
+    cp -r "$HERE/../../src" "$WORK/broken/src"
+    cp -r "$HERE/proof" "$WORK/broken/test/hard/proof"
+    sed -i "$script" "$WORK/broken/src/"layout.[ch]
+    if diff -r "$HERE/../../src" "$WORK/broken/src" >/dev/null; then
+        echo "this fault is not there to be made" >"$WORK/log"
+        return 1
+    fi
+    prepare "$WORK/broken" 0
+    prove "$proof" 0 || status=$?
+    ((status == 10))
+}
+
+presets=$(grep -c '^	 "epoch=' "$HERE/../../src/layout.c")
+for ((preset = 0; preset < presets; preset++)); do
+    prepare "$HERE/../.." "$preset"
+    name=$(sed -n "$((preset + 1))s|.*/\* \(.*\) \*/|\1|p" "$WORK/presets.inc")
+    for proof in "${PROOFS[@]}"; do
+        good=yes
+        prove "$proof" "$preset" || good=
+        report "$good" "proved of $name: ${proof//_/ }"
+    done
+done
+good=yes
+prove place_fields 0 || good=
+report "$good" "proved of all specifications: place fields"
+for fault in "${FAULTS[@]}"; do
+    good=yes
+    refutes "${fault% *}" "${fault##* }" || good=
+    report "$good" "refuted: ${fault##* } with ${fault% *}"
+done
+exit "$failed"
