@@ -57,14 +57,14 @@ static bool is_in_range(LayoutComparison comparison, int64 id,
  * The operators' functions.  The mirrored one of "time < id" is "id > time",
  * and so forth; "<>" is the negation of "=".
  */
-#define TIME_OPERATOR(name, comparison, wanted, id_argument)                  \
-	PG_FUNCTION_INFO_V1(name);                                                \
-	Datum name(PG_FUNCTION_ARGS)                                              \
-	{                                                                         \
-		PG_RETURN_BOOL(is_in_range(comparison, PG_GETARG_INT64(id_argument),  \
-								   PG_GETARG_TIMESTAMPTZ(1 - id_argument)) == \
-					   wanted);                                               \
-	}                                                                         \
+#define TIME_OPERATOR(name, comparison, wanted, id_argument)                 \
+	PG_FUNCTION_INFO_V1(name);                                               \
+	Datum name(PG_FUNCTION_ARGS)                                             \
+	{                                                                        \
+		PG_RETURN_BOOL(is_in_range(comparison, PG_GETARG_INT64(id_argument), \
+								   PG_GETARG_TIMESTAMPTZ(                    \
+									   1 - (id_argument))) == (wanted));     \
+	}                                                                        \
 	extern int no_such_variable
 
 TIME_OPERATOR(snowflake_lt_time, LAYOUT_LT, true, 0);
