@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+#
+# coverage.sh -- which lines and branches of src all suites together reach
+#
+# Builds with gcov and runs every test.  coverage.pl counts, and compares the
+# lines that were not reached with those in the file "unreached".  A process
+# counts when it exits, so that what is done only by one that is killed is not
+# seen.  Prints a table and a line in TAP for each thing that must hold.
+#
+# Runs in a copy of the tree, as the user of the server.
+
+set -euo pipefail
+
+COPY=${PWD%/*}
+SNOWFLAKE_COPT='--coverage -O0 -fprofile-update=atomic' SNOWFLAKE_LIMIT=1200 \
+    bash test/suites.sh >"$COPY/suites.log" 2>&1 || true
+if [[ ! -f $COPY/tally ]]; then
+    tail -n 40 "$COPY/suites.log" | sed 's/^/# /'
+    echo "Bail out! the suites stopped half way"
+    exit 1
+fi
+grep 'FAILED' "$COPY/suites.log" | sed 's/^/# /' || true
+gcov --branch-probabilities --json-format --stdout src/*.gcda 2>/dev/null >"$COPY/gcov.json"
+perl test/hard/coverage.pl test/hard/unreached <"$COPY/gcov.json"
