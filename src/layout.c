@@ -325,8 +325,9 @@ parse_epoch(Span span, TimestampTz *epoch, LayoutError *error)
 void
 layout_format_time(TimestampTz time, char *buffer, size_t size)
 {
-	int64 days = time / US_PER_DAY - (time % US_PER_DAY < 0 ? 1 : 0);
-	int64 us = time - days * US_PER_DAY;
+	bool  borrow = time % US_PER_DAY < 0;
+	int64 days = time / US_PER_DAY - (borrow ? 1 : 0);
+	int64 us = time % US_PER_DAY + (borrow ? US_PER_DAY : 0);
 	int64 year;
 	int	  month, day;
 	int	  second = (int) (us / US_PER_S);

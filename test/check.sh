@@ -39,6 +39,7 @@ skipped=0
 usage() {
     cat <<END
 Usage: test/check.sh [--pg MAJOR | --all] [--cluster] [--packages] [--soak MINUTES]
+                     [--hard] [--coverage]
 
 Build snowflake and run its tests on throwaway servers.  Ends with a line
 "N passed, N failed", and with "N skipped" if anything was; exits with 0 if
@@ -51,6 +52,9 @@ nothing failed.
   --packages   and then build, install and test the packages, with the first of
                these majors that a supported Debian has
   --soak N     and then run soak.sh for N minutes, with the default major
+  --hard       and then the short steps of nightly.sh: fuzzers, sanitizers,
+               static analysis and a proof
+  --coverage   and then its step that tells which lines no test reaches
   --help       this text
 
 A major that this distribution does not have is tested in a Debian that does,
@@ -64,6 +68,7 @@ parse_arguments() {
     cluster=()
     soak_minutes=0
     packages_too=
+    nightly=()
     while (($#)); do
         case $1 in
             --all) majors=("${SUPPORTED[@]}") ;;
@@ -79,6 +84,8 @@ parse_arguments() {
                 soak_minutes=$2
                 shift
                 ;;
+            --hard) nightly+=(fuzz sanitize analyze proof) ;;
+            --coverage) nightly+=(coverage) ;;
             --help)
                 usage
                 exit
@@ -125,6 +132,7 @@ skip() {
 # where the distribution does not have it there is no failing over it.
 check_format() {
     local report
+    local -a sources
     say "Format"
     if ! is_installed "$FORMATTER" && ! has_package "$FORMATTER"; then
         skip format "$FORMATTER cannot be had from this distribution"
@@ -133,14 +141,16 @@ check_format() {
         skip format "$FORMATTER could not be installed"
         return
     fi
-    if report=$(cd "$SOURCE" && "$FORMATTER" --dry-run -Werror src/*.[ch] test/shim/*.c bench/*.c 2>&1); then
+    # relative to the top, and none of them has a blank in its name
+    mapfile -t sources < <(cd "$SOURCE" && printf '%s\n' src/*.[ch] bench/*.c test/shim/*.c test/hard/*.c test/hard/*/*.[ch])
+    if report=$(cd "$SOURCE" && "$FORMATTER" --dry-run -Werror "${sources[@]}" 2>&1); then
         passed=$((passed + 1))
-        say "    ok      src, test/shim, bench"
+        say "    ok      ${#sources[@]} files"
     else
         failed=$((failed + 1))
-        say "    FAILED  src, test/shim, bench"
+        say "    FAILED  ${#sources[@]} files"
         show_tail <(grep -m 10 -A 2 'error:' <<<"$report") 30
-        say "    To repair:  $FORMATTER -i src/*.[ch] test/shim/*.c bench/*.c"
+        say "    To repair:  $FORMATTER -i ${sources[*]}"
     fi
 }
 
@@ -418,6 +428,26 @@ run_soak() {
     rm -f "$log"
 }
 
+# ---------------------------------------------------------------------------
+# Hardening
+#
+# nightly.sh does it, on this machine and with its default major, and ends with
+# a line of totals as we do.
+
+run_nightly() {
+    local log p=0 f=1 s=0
+    say "Hardening"
+    log=$(mktemp)
+    attend "$SOURCE/test/nightly.sh" --short "${nightly[@]}" > >(tee "$log" | sed '$d') || true
+    [[ $(tail -n 1 "$log") =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed(,\ ([0-9]+)\ skipped)?$ ]] &&
+        p=${BASH_REMATCH[1]} f=${BASH_REMATCH[2]} s=${BASH_REMATCH[4]:-0}
+    passed=$((passed + p))
+    failed=$((failed + f))
+    skipped=$((skipped + s))
+    say "  $(totals "$p" "$f" "$s")"
+    rm -f "$log"
+}
+
 main() {
     local major
     local -a packages=()
@@ -457,6 +487,9 @@ main() {
     fi
     if ((soak_minutes)); then
         run_soak
+    fi
+    if ((${#nightly[@]})); then
+        run_nightly
     fi
 
     say "Took $((SECONDS / 60)) min $((SECONDS % 60)) s"

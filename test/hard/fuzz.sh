@@ -58,7 +58,7 @@ for i in "${!harnesses[@]}"; do
     else
         failed=1
         echo "not ok $((i + 1)) - fuzz $name"
-        tail -n 60 "$WORK/$name.log" | sed 's/^/# /'
+        grep -v '^#[0-9]' "$WORK/$name.log" | tail -n 40 | sed 's/^/# /'
     fi
 done
 exit "$failed"
