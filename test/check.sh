@@ -431,21 +431,19 @@ run_soak() {
 # ---------------------------------------------------------------------------
 # Hardening
 #
-# nightly.sh does it, on this machine and with its default major, and ends with
-# a line of totals as we do.
+# nightly.sh does it, on this machine and with its default major, prints as we
+# do, and leaves its tally in a file.
 
 run_nightly() {
-    local log p=0 f=1 s=0
+    local tally p=0 f=1 s=0
     say "Hardening"
-    log=$(mktemp)
-    attend "$SOURCE/test/nightly.sh" --short "${nightly[@]}" > >(tee "$log" | sed '$d') || true
-    [[ $(tail -n 1 "$log") =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed(,\ ([0-9]+)\ skipped)?$ ]] &&
-        p=${BASH_REMATCH[1]} f=${BASH_REMATCH[2]} s=${BASH_REMATCH[4]:-0}
+    tally=$(mktemp)
+    attend env SNOWFLAKE_TALLY="$tally" "$SOURCE/test/nightly.sh" --short "${nightly[@]}" || true
+    [[ ! -s $tally ]] || read -r p f s <"$tally"
     passed=$((passed + p))
     failed=$((failed + f))
     skipped=$((skipped + s))
-    say "  $(totals "$p" "$f" "$s")"
-    rm -f "$log"
+    rm -f "$tally"
 }
 
 main() {

@@ -9,7 +9,7 @@
 # it is in one.  UNREACHED says of each line that no test reaches why that is:
 #
 #   # The reason, for all lines up to the next reason.
-#   src/file.c: the line as it reads
+#   src/file.c function: the line as it reads
 #
 # Lines are told by what they say, not by their numbers, which move.  A reason
 # that begins with "Sometimes" allows its lines to be reached as well.
@@ -21,7 +21,7 @@ use JSON::PP;
 
 my $WANTED = 95;    # percent of the lines
 
-my (%reached, %branches);
+my (%reached, %branches, %function);
 while (my $document = <STDIN>)
 {
 	for my $file (@{ decode_json($document)->{files} })
@@ -33,6 +33,7 @@ while (my $document = <STDIN>)
 			my $n = $line->{line_number};
 			my $i = 0;
 			$reached{$name}{$n} += $line->{count};
+			$function{$name}{$n} = $line->{function_name} // '';
 			$branches{$name}{$n}[ $i++ ] += $_->{count} for @{ $line->{branches} };
 		}
 	}
@@ -70,9 +71,10 @@ for my $name (keys %reached)
 	open my $in, '<', $name or die "$name: $!";
 	while (my $text = <$in>)
 	{
-		my $line = "$name: " . $text =~ s/^\s+|\s+$//gr;
+		next unless exists $reached{$name}{$.};
+		my $line = "$name $function{$name}{$.}: " . $text =~ s/^\s+|\s+$//gr;
 		$source{$line} = 1;
-		$unreached{$line} = $. if exists $reached{$name}{$.} && !$reached{$name}{$.};
+		$unreached{$line} = $. unless $reached{$name}{$.};
 	}
 }
 
