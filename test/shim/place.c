@@ -37,8 +37,7 @@ statx(int directory, const char *path, int flags, unsigned int mask,
 	  struct statx *status)
 {
 	const char *inode = getenv("SNOWFLAKE_INODE");
-	int			result =
-		syscall(SYS_statx, directory, path, flags, mask, status);
+	int result = syscall(SYS_statx, directory, path, flags, mask, status);
 
 	if (result == 0 && strcmp(path, "PG_VERSION") == 0)
 	{
