@@ -322,7 +322,6 @@ end_builders() {
         end_child "${BUILDER[$major]}"
     done
 }
-trap 'end_builders; cleanup' EXIT
 
 # ---------------------------------------------------------------------------
 # The suites
@@ -391,6 +390,66 @@ run_upgrade() {
     say "  $(totals "$p" "$f" "$s") in $((SECONDS - began)) s"
     discard "$dir"
 }
+
+# ---------------------------------------------------------------------------
+# What happens elsewhere
+#
+# Most tests wait most of the time, so the other Debians are tested while this
+# machine's tests run, by a process of its own: what it reports follows theirs,
+# and it has its own directories to remove.
+
+ELSEWHERE=                      # the process
+ELSEWHERE_DIR=                  # its report, and its tally
+
+test_elsewhere() {
+    local major
+    SCRATCH=()
+    CHILD=
+    CREATECLUSTER=
+    trap 'end_builders; cleanup' EXIT
+    trap 'exit 143' INT TERM HUP
+    begin_roots
+    for major in "${elsewhere[@]}"; do
+        if finish_root "$major"; then
+            run_suites "$major" "${ROOT_DIR[$major]}"
+            if ((${#here[@]} && here[0] < major)); then
+                run_upgrade "${here[0]}" "$major" "${ROOT_DIR[$major]}"
+            fi
+        fi
+        rm -rf --one-file-system "${ROOT_DIR[$major]}"
+    done
+    echo "$passed $failed $skipped" >"$ELSEWHERE_DIR/tally"
+}
+
+begin_elsewhere() {
+    ((${#elsewhere[@]})) || return 0
+    ELSEWHERE_DIR=$(mktemp -d)
+    SCRATCH+=("$ELSEWHERE_DIR")
+    (test_elsewhere) >"$ELSEWHERE_DIR/report" 2>&1 </dev/null &
+    ELSEWHERE=$!
+}
+
+finish_elsewhere() {
+    local p=0 f=1 s=0
+    [[ $ELSEWHERE ]] || return 0
+    wait "$ELSEWHERE" || true
+    ELSEWHERE=
+    cat "$ELSEWHERE_DIR/report"
+    # no tally means that it was killed, which is one failure
+    [[ ! -f $ELSEWHERE_DIR/tally ]] || read -r p f s <"$ELSEWHERE_DIR/tally"
+    passed=$((passed + p))
+    failed=$((failed + f))
+    skipped=$((skipped + s))
+}
+
+# It cleans up after itself when it is told to end, however long that takes.
+end_elsewhere() {
+    if [[ $ELSEWHERE ]]; then
+        kill "$ELSEWHERE" 2>/dev/null || true
+        wait "$ELSEWHERE" 2>/dev/null || true
+    fi
+}
+trap 'end_elsewhere; cleanup' EXIT
 
 # ---------------------------------------------------------------------------
 # Packages
@@ -464,21 +523,12 @@ main() {
     fi
     install_packages "${packages[@]}" || die "cannot test without these packages"
 
-    begin_roots
+    begin_elsewhere
     check_format
     check_model
     ((${#here[@]} == 0)) || install_clients
     for major in "${here[@]}"; do
         run_suites "$major" ''
-    done
-    for major in "${elsewhere[@]}"; do
-        if finish_root "$major"; then
-            run_suites "$major" "${ROOT_DIR[$major]}"
-            if ((${#here[@]} && here[0] < major)); then
-                run_upgrade "${here[0]}" "$major" "${ROOT_DIR[$major]}"
-            fi
-        fi
-        rm -rf --one-file-system "${ROOT_DIR[$major]}"
     done
     if [[ $packages_too ]]; then
         run_packages
@@ -489,6 +539,7 @@ main() {
     if ((${#nightly[@]})); then
         run_nightly
     fi
+    finish_elsewhere
 
     say "Took $((SECONDS / 60)) min $((SECONDS % 60)) s"
     totals "$passed" "$failed" "$skipped"
