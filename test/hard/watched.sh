@@ -55,7 +55,7 @@ case $how in
     valgrind)
         suites=regress
         wrap_server valgrind --quiet --trace-children=yes --leak-check=no --num-callers=25 \
-            --error-markers=BEGIN,END "--log-file=$REPORTS/%p"
+            --suppressions="$PWD/test/hard/valgrind.supp" --error-markers=BEGIN,END "--log-file=$REPORTS/%p"
         ;;
 esac
 
