@@ -153,7 +153,7 @@ Size
 generator_shmem_size(void)
 {
 	/* room to begin at a cache line */
-	return add_size(add_size(2 * PG_CACHE_LINE_SIZE, shards_size()),
+	return add_size(add_size(mul_size(2, PG_CACHE_LINE_SIZE), shards_size()),
 					mul_size(MaxBackends, sizeof(PaddedSlot)));
 }
 

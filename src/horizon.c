@@ -124,7 +124,7 @@ PG_FUNCTION_INFO_V1(snowflake_accept_clone);
 #define RETRY_DELAY_MS 100
 
 /* From when on the log tells that the layout's times run out. */
-#define EXPIRY_NOTICE_US (2 * 365 * USECS_PER_DAY)
+#define EXPIRY_NOTICE_US (USECS_PER_DAY * 2 * 365)
 
 /* What a renewal may last, and those who mint not come to the horizon. */
 #define MAX_ALLOWANCE_US INT64CONST(10000000)
@@ -419,10 +419,9 @@ horizon_shmem_startup(void)
 	identity_look_around(&state->self);
 
 	readable = record_read_file(&record, &found, reason, sizeof(reason));
-	if (note_file(readable, found, &record) == STAGE_BROKEN)
-		report_trouble(reason);
-	else if (state->is_unsaved && state->self.incarnation != 0 &&
-			 !write_identity(&state->self, &record, reason, sizeof(reason)))
+	if (note_file(readable, found, &record) == STAGE_BROKEN ||
+		(state->is_unsaved && state->self.incarnation != 0 &&
+		 !write_identity(&state->self, &record, reason, sizeof(reason))))
 		report_trouble(reason);
 	if (!IsUnderPostmaster)
 		on_shmem_exit(close_cleanly, (Datum) 0);

@@ -39,9 +39,10 @@ typedef struct HorizonRecordV1
 	uint32		magic;
 	uint32		version;
 	TimestampTz horizon;
-	char		layout[LAYOUT_TEXT_SIZE];
-	uint32		reserved;
-	pg_crc32c	crc;
+	/* cppcheck-suppress unusedStructMember ; it takes its place */
+	char	  layout[LAYOUT_TEXT_SIZE];
+	uint32	  reserved;
+	pg_crc32c crc;
 } HorizonRecordV1;
 
 StaticAssertDecl(offsetof(HorizonRecord, crc) + sizeof(pg_crc32c) ==
@@ -75,20 +76,21 @@ record_make(HorizonRecord *record, TimestampTz horizon, const char *layout,
 	record->crc = crc_of(record, offsetof(HorizonRecord, crc));
 }
 
-/* Make a record of the bytes that were read.  False, with the reason, if they
- * are none. */
+/*
+ * Make a record of the bytes that were read.  False, with the reason, if they
+ * are none.
+ */
 bool
 record_parse(HorizonRecord *record, const char *bytes, int length,
 			 char *reason, size_t size)
 {
-	HorizonRecordV1 old;
-	int				expected = sizeof(*record);
-	pg_crc32c		crc;
+	int		  expected = sizeof(*record);
+	pg_crc32c crc;
 
 	memset(record, 0, sizeof(*record));
 	memcpy(record, bytes, Min(length, sizeof(*record)));
 	if (record->version == 1)
-		expected = sizeof(old);
+		expected = sizeof(HorizonRecordV1);
 
 	if (length < (int) offsetof(HorizonRecord, horizon) ||
 		record->magic != HORIZON_MAGIC)
