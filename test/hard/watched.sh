@@ -54,7 +54,7 @@ case $how in
         ;;
     valgrind)
         suites=regress
-        wrap_server valgrind --quiet --trace-children=yes --leak-check=no --num-callers=25 \
+        wrap_server valgrind --quiet --trace-children=yes --leak-check=no --num-callers=25 --fullpath-after= \
             --suppressions="$PWD/test/hard/valgrind.supp" --error-markers=BEGIN,END "--log-file=$REPORTS/%p"
         ;;
 esac
@@ -67,8 +67,8 @@ PGCTLTIMEOUT=120 SNOWFLAKE_SUITES=$suites SNOWFLAKE_COPT=$copt SNOWFLAKE_BINDIR=
 ours() {
     if [[ $how == valgrind ]]; then
         find "$REPORTS" -type f -exec cat {} + |
-            awk '/BEGIN/ { text = "" } { text = text $0 "\n" }
-                /END/ && text ~ /snowflake\.so/ { printf "%s", text }'
+            awk -v "ours=$PWD/src/" '/BEGIN/ { text = "" } { text = text $0 "\n" }
+                /END/ && index(text, ours) { printf "%s", text }'
     else
         grep -A 30 -E 'runtime error:|ERROR: AddressSanitizer' "$REPORTS/log"
     fi
