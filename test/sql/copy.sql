@@ -126,16 +126,16 @@ SELECT snowflake_copy_nextval();
 SELECT snowflake_copy_nextval(5);
 COPY (SELECT snowflake_copy_nextval()) TO stdout;
 ALTER TABLE events ADD stable snowflake DEFAULT snowflake_copy_nextval();
-CREATE ROLE copier;
-GRANT INSERT, SELECT ON events TO copier;
+CREATE ROLE regress_snowflake_copier;
+GRANT INSERT, SELECT ON events TO regress_snowflake_copier;
 REVOKE EXECUTE ON FUNCTION snowflake_nextval() FROM PUBLIC;
-SET ROLE copier;
+SET ROLE regress_snowflake_copier;
 COPY events (what) FROM stdin;
 fifteen
 \.
 RESET ROLE;
-GRANT EXECUTE ON FUNCTION snowflake_nextval() TO copier;
-SET ROLE copier;
+GRANT EXECUTE ON FUNCTION snowflake_nextval() TO regress_snowflake_copier;
+SET ROLE regress_snowflake_copier;
 COPY events (what) FROM stdin;
 sixteen
 \.
@@ -147,4 +147,4 @@ SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 'events'::reg
 DROP TABLE events, grown, clicks;
 DROP EXTENSION snowflake;
 DROP EXTENSION pg_walinspect;
-DROP ROLE copier;
+DROP ROLE regress_snowflake_copier;

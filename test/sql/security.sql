@@ -95,6 +95,10 @@ DROP FUNCTION mint_id();
 GRANT EXECUTE ON FUNCTION snowflake_nextval(), snowflake_nextval(integer) TO regress_snowflake_app;
 ALTER ROLE regress_snowflake_app SET snowflake.shards = '7';
 SELECT current_user AS superuser \gset
+-- (where a password is asked for, it is the one that this session has)
+\set password none
+\getenv password PGPASSWORD
+ALTER ROLE regress_snowflake_app PASSWORD :'password';
 \c - regress_snowflake_app
 SELECT snowflake_shard(snowflake_nextval());
 SELECT snowflake_nextval(5);
