@@ -63,6 +63,8 @@ for my $kind ('asynchronous', 'synchronous')
 		my $standby = PostgreSQL::Test::Cluster->new("standby_$tag");
 		$standby->init_from_backup($primary, 'base', has_streaming => 1);
 		start_with_clock($standby, $BEHIND);
+		fails_with($standby, 'SELECT snowflake_accept_layout()', '25006',
+			qr/cannot accept a layout during recovery/, "$name: accepts no layout");
 		if ($kind eq 'synchronous')
 		{
 			$primary->safe_psql('postgres', "ALTER SYSTEM SET synchronous_standby_names = '*'");
