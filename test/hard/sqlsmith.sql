@@ -30,3 +30,19 @@ CREATE ROLE smith LOGIN;
 GRANT ALL ON ALL TABLES IN SCHEMA public TO smith;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO smith;
 ALTER ROLE smith SET statement_timeout = '2s';
+
+-- Of the thousands of functions that it would find in pg_proc few are ours, so
+-- it gets to see another pg_proc: ours, and some that give them arguments.
+CREATE SCHEMA smith;
+CREATE VIEW smith.pg_proc AS
+SELECT p.* FROM pg_catalog.pg_proc AS p
+ WHERE EXISTS (SELECT FROM pg_depend AS d
+                 JOIN pg_extension AS e ON e.oid = d.refobjid AND e.extname = 'snowflake'
+                WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e')
+    OR p.pronamespace = 'pg_catalog'::regnamespace
+       AND p.proname IN ('int8mul', 'int8pl', 'int84div', 'now', 'length', 'lower', 'upper', 'substr', 'md5',
+                         'timestamptz_pl_interval', 'timestamptz_mi_interval', 'date_trunc', 'max', 'min', 'count',
+                         'sum', 'random', 'int8', 'int4');
+GRANT USAGE ON SCHEMA smith TO smith;
+GRANT SELECT ON smith.pg_proc TO smith;
+ALTER ROLE smith SET search_path = smith, pg_catalog, public;
