@@ -219,13 +219,15 @@ run_sqlsmith() {
 }
 
 queries() {
-    local dir=${SCRATCH[-1]} log
+    local dir=${SCRATCH[-1]} log status=0
     log=$dir/server.log
     with_server timeout --preserve-status "$seconds" sqlsmith --verbose --exclude-catalog \
-        --target="host=$COPY dbname=postgres user=smith" >"$dir/sqlsmith.log" 2>&1 || true
+        --target="host=$COPY dbname=postgres user=smith" >"$dir/sqlsmith.log" 2>&1 || status=$?
     if grep -E 'TRAP:|was terminated by signal|PANIC' "$log" >"$dir/crashes"; then
         say "not ok 1 - sqlsmith: the server crashed"
         grep -B 3 -A 10 -m 3 -E 'TRAP:|was terminated by signal|PANIC' "$log" | sed 's/^/# /'
+    elif ((status != 143)); then    # SIGTERM, after the time that it was given
+        say "not ok 1 - sqlsmith: it stopped by itself, with status $status"
     elif with_server psql -qXAt -c 'SELECT snowflake_nextval(1) > 0' >/dev/null; then
         say "ok 1 - sqlsmith: no crash in $seconds s, $(grep -c 'ERROR:' "$log") errors"
     else
