@@ -5,8 +5,10 @@
 # Builds with gcov and runs every test.  coverage.pl counts, and compares the
 # lines that were not reached with those in the file "unreached".  A process
 # counts when it exits, and the worker, by dump.h, when it waits, so that what
-# is done only by one that is killed may not be seen.  Tests that want a tick of 1 ms filled may fail, as this is too slow for
-# them; they are shown, and do not matter here.  Prints a table and a line in TAP for each thing that must hold.
+# is done only by one that is killed may not be seen.  Tests that want a tick
+# of 1 ms filled may fail, as this is too slow for them; they are shown, and do
+# not matter here.  Prints a table and a line in TAP for each thing that must
+# hold.
 #
 # Runs in a copy of the tree, as the user of the server.
 
