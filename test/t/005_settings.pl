@@ -123,6 +123,14 @@ for my $call (
 		qr/snowflake must be loaded via "shared_preload_libraries".*HINT:  Add "snowflake" to "shared_preload_libraries" in postgresql\.conf and restart/s,
 		"not preloaded: $call says what to set");
 }
+
+# --- preloaded after a library that wants to be called at the same moments
+$node->append_conf('postgresql.conf', "shared_preload_libraries = 'pg_stat_statements, snowflake'");
+$node->restart;
+$node->safe_psql('postgres', 'CREATE EXTENSION pg_stat_statements');
+is($node->safe_psql('postgres', 'SELECT snowflake_shard(snowflake_nextval(1))'), 1, 'after another library: ids are minted');
+is( $node->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_statements WHERE query ~ 'CREATE EXTENSION'}),
+	1, 'after another library: that one works as well');
 $node->append_conf('postgresql.conf', "shared_preload_libraries = 'snowflake'");
 $node->restart;
 

@@ -475,6 +475,22 @@ fails_with($future, $mint, '58030', qr/it is of version 3/, 'of a version to com
 $future->stop;
 ok(slurp_file(horizon_file($future)) eq $record, 'of a version to come: the file is left as it is');
 
+# what came by the WAL and cannot be read may be of any time
+unlink horizon_file($future);
+for my $damage (
+	[ 24, qr/could not use page 0 of file "global\/11111": it is not a horizon record/ ],
+	[ 12, qr/invalid page in block 0 of relation "?global\/11111/ ])
+{
+	my ($at, $reason) = @$damage;
+	my $damaged = $page;
+
+	substr($damaged, $at, 4) = "\377" x 4;
+	write_bytes($future->data_dir . '/global/11111', $damaged);
+	$future->start;
+	fails_with($future, $mint, '58030', qr/cannot mint ids: $reason/, "page damaged at byte $at: no minting");
+	$future->stop;
+}
+
 # --- the file lost: what came by the WAL knows who, but not where
 start_in_place($renamed, HOST => 'ids-7');
 $renamed->safe_psql('postgres', $mint);
