@@ -145,4 +145,26 @@ for my $kind ('asynchronous', 'synchronous')
 	takes_over('base backup on its own', $copy, files => \@files);
 }
 
+# --- a synchronous standby that is not there yet: nothing is minted past what
+# --- it has, and who stops the server need not wait for it
+{
+	my $primary = new_server('primary_alone', init => { allows_streaming => 1 }, conf => $conf);
+	my $file = $primary->data_dir . '/snowflake.horizon';
+
+	$primary->append_conf('postgresql.conf', "synchronous_standby_names = 'nobody'");
+	$primary->restart;
+	my $session = start_session($primary, 'SELECT snowflake_nextval(0)');
+	for (1 .. 300)
+	{
+		last if -e $file;
+		sleep(0.1);
+	}
+	ok(-e $file, 'standby not there: the horizon is on disk');
+	$primary->stop('fast');
+	finish_session($session);
+	is($session->{out}, '', 'standby not there: but no id is minted');
+	like(slurp_file($primary->logfile), qr/canceling the wait for synchronous replication and terminating connection/,
+		'standby not there: a stop ends the wait');
+}
+
 done_testing();
