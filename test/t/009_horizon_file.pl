@@ -149,7 +149,16 @@ for my $trouble (
 	cmp_ok(minted(), '>', $before, "$injected: minting goes on when the disk does");
 	ids_are_distinct($injected, map { $_->{file} } @minters);
 }
-$node->restart;
+
+# --- a disk that refuses when the server is stopped
+minted();
+set_disk($node, 'create=ENOSPC');
+my $log_end = -s $node->logfile;
+$node->stop;
+like(slurp_file($node->logfile, $log_end),
+	qr/LOG:  cannot mint snowflake ids: could not create file "snowflake\.horizon\.tmp": No space left on device/,
+	'a disk full at the end: the log says so, and the server stops');
+$node->start;
 
 # --- the worker gone: the postmaster starts it again
 sub worker_pid
