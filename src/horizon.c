@@ -842,6 +842,7 @@ try_to_renew(int64 wanted_tick, char *reason, size_t size)
 		error = CopyErrorData();
 		FlushErrorState();
 		LWLockReleaseAll();
+		abort_buffer_io(); /* or the next attempt waits for it for ever */
 		UnlockBuffers();
 		ResourceOwnerRelease(CurrentResourceOwner,
 							 RESOURCE_RELEASE_BEFORE_LOCKS, false, true);
