@@ -819,6 +819,24 @@ renew_horizon(int64 wanted_tick, char *reason, size_t size)
 	return true;
 }
 
+/* Let go of what a failed attempt held.  An owner that did cannot be reused. */
+static void
+renew_resource_owner(void)
+{
+	ResourceOwner owner = CurrentResourceOwner;
+
+	CurrentResourceOwner = NULL;
+	if (owner != NULL) /* else the worker begins */
+	{
+		ResourceOwnerRelease(owner, RESOURCE_RELEASE_BEFORE_LOCKS, false,
+							 true);
+		ResourceOwnerRelease(owner, RESOURCE_RELEASE_LOCKS, false, true);
+		ResourceOwnerRelease(owner, RESOURCE_RELEASE_AFTER_LOCKS, false, true);
+		ResourceOwnerDelete(owner);
+	}
+	CurrentResourceOwner = ResourceOwnerCreate(NULL, "snowflake horizon");
+}
+
 /*
  * Open and, if a tick is wanted, renew.  What the server raises as an error on
  * the way, a page that cannot be read for one, is a reason like any other.
@@ -844,8 +862,7 @@ try_to_renew(int64 wanted_tick, char *reason, size_t size)
 		LWLockReleaseAll();
 		abort_buffer_io(); /* or the next attempt waits for it for ever */
 		UnlockBuffers();
-		ResourceOwnerRelease(CurrentResourceOwner,
-							 RESOURCE_RELEASE_BEFORE_LOCKS, false, true);
+		renew_resource_owner();
 		strlcpy(reason, error->message, size);
 		FreeErrorData(error);
 	}
@@ -900,7 +917,7 @@ snowflake_horizon_main(Datum arg)
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, die);
 	BackgroundWorkerUnblockSignals();
-	CurrentResourceOwner = ResourceOwnerCreate(NULL, "snowflake horizon");
+	renew_resource_owner();
 
 	on_shmem_exit(retire, (Datum) 0);
 	SpinLockAcquire(&state->lock);
