@@ -168,12 +168,7 @@ main() {
     local expression nothing instructions
     local -A counted=()         # what does nothing -> instructions
     parse_arguments "$@"
-    if [[ -z $major ]]; then
-        major=$(distribution_major)
-    fi
-    is_packaged "$major" || die "PostgreSQL $major is not in this distribution"
-    # shellcheck disable=SC2046 # one word for each package
-    install_packages $(build_packages "$major") valgrind || die "cannot go on without these packages"
+    need_major valgrind
 
     say "Building snowflake for PostgreSQL $major and starting a server in valgrind"
     make_copy ''

@@ -119,12 +119,7 @@ main() {
         write_readme
         exit
     fi
-    if [[ -z $major ]]; then
-        major=$(distribution_major)
-    fi
-    is_packaged "$major" || die "PostgreSQL $major is not in this distribution"
-    # shellcheck disable=SC2046 # one word for each package
-    install_packages $(build_packages "$major") perl gnuplot-nox || die "cannot go on without these packages"
+    need_major perl gnuplot-nox
 
     say "Building snowflake for PostgreSQL $major and starting a server"
     make_copy ''

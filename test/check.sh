@@ -160,7 +160,7 @@ check_format() {
 # Let spin check test/model.  Its user is nobody, since there need not be a
 # server here, and so no "postgres".
 check_model() {
-    local line log status=0 passed_before=$passed failed_before=$failed
+    local log status=0 passed_before=$passed failed_before=$failed
     # shellcheck disable=SC2034 # used by lib.sh
     local TESTER=nobody
     say "Model"
@@ -174,18 +174,7 @@ check_model() {
     make_copy ''
     log=${SCRATCH[-1]}/log
     as_tester "${majors[0]}" test/model/run.sh >"$log" 2>&1 || status=$?
-    while IFS= read -r line; do
-        case $line in
-            'ok '*)
-                passed=$((passed + 1))
-                say "    ok      ${line#* - }"
-                ;;
-            'not ok '*)
-                failed=$((failed + 1))
-                say "    FAILED  ${line#* - }"
-                ;;
-        esac
-    done <"$log"
+    count_tap_file "$log"
     if ((failed == failed_before)) && ((status != 0 || passed == passed_before)); then
         failed=$((failed + 1))
         say "    FAILED  run.sh stopped half way"

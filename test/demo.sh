@@ -61,12 +61,8 @@ END
 
 main() {
     parse_arguments "$@"
-    if [[ -z $major ]]; then
-        major=$(distribution_major)
-    fi
-    is_packaged "$major" || die "PostgreSQL $major is not in this distribution"
-    # shellcheck disable=SC2046 # one word for each package
-    install_packages $(build_packages "$major") || die "cannot go on without these packages"
+    # shellcheck disable=SC2119 # no more packages than those
+    need_major
 
     say "Building snowflake for PostgreSQL $major and starting a server"
     make_copy ''

@@ -41,6 +41,24 @@ totals() {
     say "$line"
 }
 
+# Count the tests in a file of TAP into $passed and $failed, and show them.
+count_tap_file() {
+    local line
+    while IFS= read -r line; do
+        case $line in
+            'ok '*)
+                passed=$((passed + 1))
+                say "    ok      ${line#* - }"
+                ;;
+            'not ok '*)
+                failed=$((failed + 1))
+                say "    FAILED  ${line#* - }"
+                ;;
+            '# '*) say "    | ${line#\# }" ;;
+        esac
+    done <"$1"
+}
+
 # Show the end of a file, set off so that no line of it reads as one of ours.
 show_tail() {
     tail -n "$2" "$1" | sed 's/^/    | /'
@@ -172,6 +190,17 @@ is_packaged() {
 
 build_packages() {
     echo make gcc libc6-dev "postgresql-$1" "postgresql-server-dev-$1"
+}
+
+# Have the server and the headers of $major, the distribution's own if there is
+# none yet, and the packages named.
+need_major() {
+    if [[ -z $major ]]; then
+        major=$(distribution_major)
+    fi
+    is_packaged "$major" || die "PostgreSQL $major is not in this distribution"
+    # shellcheck disable=SC2046 # one word for each package
+    install_packages $(build_packages "$major") "$@" || die "cannot go on without these packages"
 }
 
 forbid_clusters() {

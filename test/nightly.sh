@@ -96,21 +96,9 @@ need() {
 
 # Run a command that prints TAP, and count it.
 count() {
-    local log=${SCRATCH[0]}/tap line status=0 before=$((passed + failed)) failed_before=$failed
+    local log=${SCRATCH[0]}/tap status=0 before=$((passed + failed)) failed_before=$failed
     "$@" >"$log" 2>&1 || status=$?
-    while IFS= read -r line; do
-        case $line in
-            'ok '*)
-                passed=$((passed + 1))
-                say "    ok      ${line#* - }"
-                ;;
-            'not ok '*)
-                failed=$((failed + 1))
-                say "    FAILED  ${line#* - }"
-                ;;
-            '# '*) say "    | ${line#\# }" ;;
-        esac
-    done <"$log"
+    count_tap_file "$log"
     if ((failed == failed_before)) && ((status != 0 || passed + failed == before)); then
         failed=$((failed + 1))
         say "    FAILED  stopped half way"

@@ -86,13 +86,7 @@ soak() {
 main() {
     local status=0
     parse_arguments "$@"
-    if [[ -z $major ]]; then
-        major=$(distribution_major)
-    fi
-    is_packaged "$major" || die "PostgreSQL $major is not in this distribution"
-    # shellcheck disable=SC2046 # one word for each package
-    install_packages $(build_packages "$major") perl libipc-run-perl libfaketime ||
-        die "cannot go on without these packages"
+    need_major perl libipc-run-perl libfaketime
 
     say "Soaking PostgreSQL $major for $minutes minutes, with seed $seed"
     make_copy ''
