@@ -65,8 +65,7 @@ parse_arguments() {
     while (($#)); do
         case $1 in
             --pg)
-                [[ ${2-} =~ ^[1-9][0-9]$ ]] || die "--pg needs a major version, such as 15"
-                major=$2
+                choose_major "${2-}"
                 shift
                 ;;
             --annotate) annotate=yes ;;

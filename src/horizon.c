@@ -1035,28 +1035,50 @@ snowflake_horizon_1_1(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(horizon_row(fcinfo, HORIZON_COLUMNS));
 }
 
+static void
+check_may_accept(const char *what)
+{
+	(void) settings_layout();
+	if (RecoveryInProgress())
+		ereport(ERROR, (errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
+						errmsg("cannot accept %s during recovery", what)));
+}
+
+static bool
+layout_is_unsettled(void)
+{
+	return state->stage == STAGE_OTHER_LAYOUT || state->layout_is_new;
+}
+
+static bool
+is_unsettled_copy(void)
+{
+	return state->is_copy;
+}
+
+/* Tell the worker that something is accepted, and wait until that is on disk. */
+static void
+accept_and_wait(bool *accepted, bool (*is_unsettled)(void))
+{
+	HorizonWait wait = {0};
+
+	SpinLockAcquire(&state->lock);
+	*accepted = true;
+	SpinLockRelease(&state->lock);
+	while (is_unsettled())
+		horizon_wait(&wait, 0);
+	ConditionVariableCancelSleep();
+}
+
 /* Go on with the layout that the settings name. */
 Datum
 snowflake_accept_layout(PG_FUNCTION_ARGS)
 {
-	HorizonWait wait = {0};
-
-	(void) settings_layout();
-	if (RecoveryInProgress())
-		ereport(ERROR, (errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
-						errmsg("cannot accept a layout during recovery")));
-	if (state->stage != STAGE_OTHER_LAYOUT)
-	{
+	check_may_accept("a layout");
+	if (state->stage == STAGE_OTHER_LAYOUT)
+		accept_and_wait(&state->accept_layout, layout_is_unsettled);
+	else
 		ereport(NOTICE, (errmsg("the layout has not changed")));
-		PG_RETURN_VOID();
-	}
-	SpinLockAcquire(&state->lock);
-	state->accept_layout = true;
-	SpinLockRelease(&state->lock);
-
-	while (state->stage == STAGE_OTHER_LAYOUT || state->layout_is_new)
-		horizon_wait(&wait, 0);
-	ConditionVariableCancelSleep();
 	PG_RETURN_VOID();
 }
 
@@ -1064,23 +1086,10 @@ snowflake_accept_layout(PG_FUNCTION_ARGS)
 Datum
 snowflake_accept_clone(PG_FUNCTION_ARGS)
 {
-	HorizonWait wait = {0};
-
-	(void) settings_layout();
-	if (RecoveryInProgress())
-		ereport(ERROR, (errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
-						errmsg("cannot accept a clone during recovery")));
-	if (!state->is_copy)
-	{
+	check_may_accept("a clone");
+	if (state->is_copy)
+		accept_and_wait(&state->accept_copy, is_unsettled_copy);
+	else
 		ereport(NOTICE, (errmsg("this server is not a copy")));
-		PG_RETURN_VOID();
-	}
-	SpinLockAcquire(&state->lock);
-	state->accept_copy = true;
-	SpinLockRelease(&state->lock);
-
-	while (state->is_copy)
-		horizon_wait(&wait, 0);
-	ConditionVariableCancelSleep();
 	PG_RETURN_VOID();
 }

@@ -185,24 +185,17 @@ layout_id_at(const Layout *layout, int64 position, int32 shard)
 }
 
 /*
- * The least position on a shard whose id is greater than the given one.
- *
- * With the shard above the sequence, a lower shard has none left in the id's
- * tick and a higher one has all; with the sequence above the shard, it
- * depends on the shard whether the same sequence number still will do.
+ * The least position on a shard whose id is greater than the given one, with
+ * the sequence above the shard: on a higher shard the same sequence number still
+ * will do.
  */
 static inline int64
-layout_position_after(const Layout *layout, int64 id, int shard)
+layout_position_after(const Layout *layout, int64 id, int32 shard)
 {
-	int64 tick = layout_tick(layout, id);
-	int32 id_shard = layout_shard(layout, id);
-	int64 same = layout_position(layout, tick, layout_sequence(layout, id));
+	int64 same = layout_position(layout, layout_tick(layout, id),
+								 layout_sequence(layout, id));
 
-	if (layout->sequence_shift > layout->shard_shift)
-		return shard > id_shard ? same : same + 1;
-	if (shard == id_shard)
-		return same + 1;
-	return layout_position(layout, shard > id_shard ? tick : tick + 1, 0);
+	return shard > layout_shard(layout, id) ? same : same + 1;
 }
 
 /* The start of a tick, infinite where the server's timestamps end. */

@@ -64,6 +64,7 @@ END
 }
 
 parse_arguments() {
+    local major
     majors=()
     cluster=()
     soak_minutes=0
@@ -73,8 +74,8 @@ parse_arguments() {
         case $1 in
             --all) majors=("${SUPPORTED[@]}") ;;
             --pg)
-                [[ ${2-} =~ ^[1-9][0-9]$ ]] || die "--pg needs a major version, such as 15"
-                majors=("$2")
+                choose_major "${2-}"
+                majors=("$major")
                 shift
                 ;;
             --cluster) cluster=(--cluster) ;;

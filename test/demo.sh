@@ -33,8 +33,7 @@ parse_arguments() {
         case $1 in
             --keep) keep=yes ;;
             --pg)
-                [[ ${2-} =~ ^[1-9][0-9]$ ]] || die "--pg needs a major version, such as 15"
-                major=$2
+                choose_major "${2-}"
                 shift
                 ;;
             --help)

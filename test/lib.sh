@@ -192,6 +192,12 @@ build_packages() {
     echo make gcc libc6-dev "postgresql-$1" "postgresql-server-dev-$1"
 }
 
+# Take the value of the option --pg.
+choose_major() {
+    [[ $1 =~ ^[1-9][0-9]$ ]] || die "--pg needs a major version, such as 15"
+    major=$1
+}
+
 # Have the server and the headers of $major, the distribution's own if there is
 # none yet, and the packages named.
 need_major() {

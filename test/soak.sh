@@ -45,8 +45,7 @@ parse_arguments() {
                 shift
                 ;;
             --pg)
-                [[ ${2-} =~ ^[1-9][0-9]$ ]] || die "--pg needs a major version, such as 15"
-                major=$2
+                choose_major "${2-}"
                 shift
                 ;;
             --seed)

@@ -169,8 +169,9 @@ proof_order(void)
 }
 
 /*
- * layout_position_after() gives the least position whose id is greater; of
- * any id that is not in the last tick or the first, which have no neighbour.
+ * With the sequence above the shard, layout_position_after() gives the least
+ * position whose id is greater; of any id that is not in the last tick or the
+ * first, which have no neighbour.
  */
 void
 proof_position_after(void)
@@ -180,6 +181,7 @@ proof_position_after(void)
 	int64  after;
 	int32  shard;
 
+	assume(layout.sequence_shift > layout.shard_shift);
 	assume(layout_tick(&layout, id) < layout_tick(&layout, PG_INT64_MAX));
 	assume(layout_tick(&layout, id) > layout_tick(&layout, PG_INT64_MIN));
 	shard = any_shard(&layout);
