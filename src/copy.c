@@ -10,17 +10,20 @@
  * STABLE: ALTER TABLE ... ADD COLUMN would call it once for all rows.
  *
  * So there is a second function, snowflake_copy_nextval(), which mints as the
- * first one does and is STABLE, and which can be called by COPY alone.  COPY
- * plans its defaults; the planner support function of snowflake_nextval() puts
- * the second one in its place then, and at no other time.
+ * first one does and is STABLE.  COPY plans its defaults; the planner support
+ * function of snowflake_nextval() puts a call of the second one in the place of
+ * the first one's then, and at no other time.
  *
  * Invariants:
  *	- "copying" is true while the utility statement that is executed, the
  *	  innermost one if they are nested, is COPY FROM.  An ALTER TABLE in a
  *	  trigger that COPY fires finds it false.
- *	- A call of the second function outside COPY is an error, so that it is of
- *	  no use as anybody's default.
- *	- It is put only where the user may call the first one.
+ *	- Only a call that was put there can be executed; it is known by a location
+ *	  that no text has.  So the second function is of no use as a default.
+ *	- It is put only where the user may call either function.
+ *	- What else is planned during COPY without a query, the constraints of
+ *	  domains, gets it as well, and is kept for the session.  That does no harm:
+ *	  no domain is checked once for many rows.
  *
  * "copying" is private to a process: there is nothing to lock.
  *
@@ -34,14 +37,16 @@
 #include "nodes/makefuncs.h"
 #include "nodes/parsenodes.h"
 #include "nodes/supportnodes.h"
-#include "parser/parse_func.h"
 #include "tcop/utility.h"
 #include "utils/acl.h"
-#include "utils/lsyscache.h"
 
 #include "compat.h"
 #include "copy.h"
 #include "generator.h"
+#include "planner.h"
+
+/* The location of a call that was put in the place of another. */
+#define PUT_BY_US (-2)
 
 PG_FUNCTION_INFO_V1(snowflake_nextval_support);
 PG_FUNCTION_INFO_V1(snowflake_copy_nextval);
@@ -91,18 +96,17 @@ copy_install_hook(void)
 static Node *
 call_of_copy(const FuncExpr *call)
 {
-	Oid		  type = INT4OID; /* of the argument, if there is one */
-	char	 *schema = get_namespace_name(get_func_namespace(call->funcid));
-	List	 *name = list_make2(makeString(schema),
-								makeString(pstrdup("snowflake_copy_nextval")));
+	const Oid type = INT4OID; /* of the argument, if there is one */
 	FuncExpr *replacement;
-	Oid		  oid = LookupFuncName(name, list_length(call->args), &type, true);
+	Oid		  function = function_to_put(call, "snowflake_copy_nextval", &type,
+										 list_length(call->args));
 
-	if (!OidIsValid(oid) || function_aclcheck(call->funcid, GetUserId(),
-											  ACL_EXECUTE) != ACLCHECK_OK)
+	if (!OidIsValid(function) || function_aclcheck(call->funcid, GetUserId(),
+												   ACL_EXECUTE) != ACLCHECK_OK)
 		return NULL;
 	replacement = copyObject((FuncExpr *) call);
-	replacement->funcid = oid;
+	replacement->funcid = function;
+	replacement->location = PUT_BY_US;
 	return (Node *) replacement;
 }
 
@@ -113,7 +117,7 @@ snowflake_nextval_support(PG_FUNCTION_ARGS)
 	Node *request = (Node *) PG_GETARG_POINTER(0);
 	Node *replacement = NULL;
 
-	/* without a query around it, the expression is COPY's */
+	/* COPY's defaults have no query around them */
 	if (IsA(request, SupportRequestSimplify) && copying &&
 		((SupportRequestSimplify *) request)->root == NULL)
 		replacement =
@@ -122,9 +126,12 @@ snowflake_nextval_support(PG_FUNCTION_ARGS)
 }
 
 static void
-insist_on_copy(void)
+insist_on_put(FunctionCallInfo fcinfo)
 {
-	if (!copying)
+	Node *call = fcinfo->flinfo->fn_expr;
+
+	if (call == NULL || !IsA(call, FuncExpr) ||
+		((FuncExpr *) call)->location != PUT_BY_US)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("snowflake_copy_nextval can be called by COPY alone"),
@@ -134,13 +141,13 @@ insist_on_copy(void)
 Datum
 snowflake_copy_nextval(PG_FUNCTION_ARGS)
 {
-	insist_on_copy();
+	insist_on_put(fcinfo);
 	return snowflake_nextval(fcinfo);
 }
 
 Datum
 snowflake_copy_nextval_shard(PG_FUNCTION_ARGS)
 {
-	insist_on_copy();
+	insist_on_put(fcinfo);
 	return snowflake_nextval_shard(fcinfo);
 }

@@ -35,17 +35,22 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_type_d.h"
 #include "fmgr.h"
+#include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/supportnodes.h"
+#include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
-#include "parser/parse_func.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
+#include "compat.h"
 #include "horizon.h"
 #include "layout.h"
+#include "planner.h"
 
 /* What hash_combine64(0, hash) of the server adds to a hash value. */
 #define HASH_COMBINE_CONSTANT UINT64CONST(0x49a0f4dd15e5a8e3)
@@ -174,46 +179,68 @@ compare_with_range(Node *id, LayoutIdRange range)
 									   (Node *) make_andclause(clauses);
 }
 
-/* id OPERATOR function(time), for a function of ours in the given schema */
-static Node *
-compare_with_bound(Node *id, const char *op, Oid schema, const char *function,
-				   Node *time)
+/*
+ * The function of ours to put in the place of a call: of the same schema, and
+ * none if the user may not execute it, since the call itself may be allowed.
+ * The user need not have the schema's USAGE, which is about names: a stored
+ * expression that is planned has none in it.
+ */
+Oid
+function_to_put(const FuncExpr *call, const char *name, const Oid *types,
+				int nargs)
 {
-	Oid	  type = TIMESTAMPTZOID;
-	List *name = list_make2(makeString(get_namespace_name(schema)),
-							makeString(pstrdup(function)));
-	Oid	  oid = LookupFuncName(name, 1, &type, false);
+	Oid function =
+		GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
+						CStringGetDatum(name),
+						PointerGetDatum(buildoidvector(types, nargs)),
+						ObjectIdGetDatum(get_func_namespace(call->funcid)));
 
+	if (!OidIsValid(function) ||
+		function_aclcheck(function, GetUserId(), ACL_EXECUTE) != ACLCHECK_OK)
+		return InvalidOid;
+	return function;
+}
+
+/* id OPERATOR function(time) */
+static Node *
+compare_with_bound(Node *id, const char *op, Oid function, Node *time)
+{
 	return (Node *) compare_id(
 		id, op,
-		(Node *) makeFuncExpr(oid, INT8OID, list_make1(copyObject(time)),
+		(Node *) makeFuncExpr(function, INT8OID, list_make1(copyObject(time)),
 							  InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL));
 }
 
 /* The bound of a time that is known only when the query runs. */
 static Node *
-compare_with_time(Node *id, LayoutComparison comparison, Node *time,
-				  Oid schema)
+compare_with_time(const FuncExpr *call, Node *id, LayoutComparison comparison,
+				  Node *time)
 {
-	const char *before = "snowflake_last_before";
-	const char *until = "snowflake_last_until";
+	const Oid type = TIMESTAMPTZOID;
+	Oid before = function_to_put(call, "snowflake_last_before", &type, 1);
+	Oid until = function_to_put(call, "snowflake_last_until", &type, 1);
 
+	if (!OidIsValid(before) || !OidIsValid(until))
+		return NULL;
 	switch (comparison)
 	{
 		case LAYOUT_LT:
-			return compare_with_bound(id, "<=", schema, before, time);
+			return compare_with_bound(id, "<=", before, time);
 		case LAYOUT_LE:
-			return compare_with_bound(id, "<=", schema, until, time);
+			return compare_with_bound(id, "<=", until, time);
 		case LAYOUT_EQ:
 			break;
 		case LAYOUT_GE:
-			return compare_with_bound(id, ">", schema, before, time);
+			return compare_with_bound(id, ">", before, time);
 		case LAYOUT_GT:
-			return compare_with_bound(id, ">", schema, until, time);
+			return compare_with_bound(id, ">", until, time);
 	}
+	/* as with the server's own inlining, no subquery is executed twice */
+	if (contain_subplans(id) || contain_subplans(time))
+		return NULL;
 	return (Node *) make_andclause(
-		list_make2(compare_with_bound(id, ">", schema, before, time),
-				   compare_with_bound(id, "<=", schema, until, time)));
+		list_make2(compare_with_bound(id, ">", before, time),
+				   compare_with_bound(id, "<=", until, time)));
 }
 
 /* Is there an index condition to be had: an id, and a time from elsewhere? */
@@ -227,7 +254,7 @@ is_worth_replacing(PlannerInfo *root, Node *id, Node *time)
 
 /* What takes the place of a call of one of our operators; NULL for nothing. */
 static Node *
-simplify(PlannerInfo *root, FuncExpr *call)
+simplify(PlannerInfo *root, const FuncExpr *call)
 {
 	FmgrInfo flinfo;
 
@@ -247,8 +274,7 @@ simplify(PlannerInfo *root, FuncExpr *call)
 				id,
 				layout_ids(cluster_layout(), comparison,
 						   DatumGetTimestampTz(((Const *) time)->constvalue)));
-		return compare_with_time(id, comparison, time,
-								 get_func_namespace(call->funcid));
+		return compare_with_time(call, id, comparison, time);
 	}
 	return NULL;
 }

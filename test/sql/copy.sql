@@ -141,10 +141,65 @@ sixteen
 \.
 RESET ROLE;
 
+-- without the privilege on what COPY calls, row by row
+REVOKE EXECUTE ON FUNCTION snowflake_copy_nextval() FROM PUBLIC;
+SELECT pg_current_wal_insert_lsn() AS place \gset
+SET ROLE regress_snowflake_copier;
+COPY events (what) FROM stdin;
+seventeen
+eighteen
+\.
+RESET ROLE;
+SELECT * FROM inserted_since(:'place', 'events');
+GRANT EXECUTE ON FUNCTION snowflake_copy_nextval() TO PUBLIC;
+
+-- not even COPY's own triggers can call it
+CREATE FUNCTION peek() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM snowflake_copy_nextval();
+    RETURN NULL;
+END $$;
+CREATE TRIGGER peek AFTER INSERT ON events EXECUTE FUNCTION peek();
+COPY events (what) FROM stdin;
+nineteen
+\.
+DROP TRIGGER peek ON events;
+
+-- what is planned during COPY and kept for the session goes on working
+CREATE DOMAIN not_from_the_future AS bigint CHECK (value < snowflake_nextval(5)::bigint);
+CREATE TABLE checked (id not_from_the_future);
+\c -
+SET snowflake.shards = '5';
+COPY checked FROM stdin;
+1
+\.
+INSERT INTO checked VALUES (2), (3);
+SELECT 9223372036854775807::not_from_the_future;
+SELECT * FROM checked;
+DROP TABLE checked;
+DROP DOMAIN not_from_the_future;
+
 -- nothing of it is stored
 SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 'events'::regclass ORDER BY adnum;
 
 DROP TABLE events, grown, clicks;
 DROP EXTENSION snowflake;
+
+-- a default needs no privilege on the schema of its function
+CREATE SCHEMA regress_snowflake_private;
+CREATE EXTENSION snowflake SCHEMA regress_snowflake_private;
+CREATE TABLE events (id bigint DEFAULT regress_snowflake_private.snowflake_nextval(5), what text);
+GRANT INSERT ON events TO regress_snowflake_copier;
+SELECT pg_current_wal_insert_lsn() AS place \gset
+SET ROLE regress_snowflake_copier;
+COPY events (what) FROM stdin;
+one
+two
+\.
+RESET ROLE;
+SELECT * FROM inserted_since(:'place', 'events');
+DROP TABLE events;
+DROP EXTENSION snowflake;
+DROP SCHEMA regress_snowflake_private;
 DROP EXTENSION pg_walinspect;
 DROP ROLE regress_snowflake_copier;

@@ -209,6 +209,45 @@ SELECT snowflake_last_before('2026-01-01') = snowflake_floor('2026-01-01')::bigi
        snowflake_last_before('2026-01-01 00:00:00.0001') = snowflake_ceil('2026-01-01') AS between,
        snowflake_last_before('-infinity') AS never, snowflake_last_until('infinity') AS always;
 
-DROP TABLE pairs, ids, times, checked, events, spans, parts, year;
-DROP FUNCTION differ, estimate;
+-- no subquery is executed twice
+CREATE FUNCTION subqueries(query text) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE plan json;
+BEGIN
+    EXECUTE 'EXPLAIN (FORMAT JSON) ' || query INTO plan;
+    RETURN (SELECT count(*) FROM regexp_matches(plan::text, '"InitPlan"', 'g'));
+END $$;
+SELECT subqueries('SELECT FROM year WHERE id = (SELECT now())') AS equal,
+       subqueries('SELECT FROM year WHERE id >= (SELECT now())') AS greater;
+
+-- who may not execute them has his times compared all the same
+CREATE ROLE regress_snowflake_reader;
+CREATE TABLE few AS SELECT id FROM year WHERE id < timestamptz '2026-01-01 00:02';
+GRANT SELECT ON few TO regress_snowflake_reader;
+REVOKE EXECUTE ON FUNCTION snowflake_last_before(timestamptz) FROM PUBLIC;
+SET ROLE regress_snowflake_reader;
+EXPLAIN (COSTS OFF) SELECT FROM few WHERE id >= now();
+SELECT count(*) FROM few WHERE id >= now() - (now() - timestamptz '2026-01-01 00:01');
+RESET ROLE;
+GRANT EXECUTE ON FUNCTION snowflake_last_before(timestamptz) TO PUBLIC;
+
+DROP TABLE pairs, ids, times, checked, events, spans, parts, year, few;
+DROP FUNCTION differ, estimate, subqueries;
 DROP EXTENSION snowflake;
+
+-- a stored comparison needs no privilege on the schema of what it is planned to
+CREATE SCHEMA regress_snowflake_private;
+CREATE EXTENSION snowflake SCHEMA regress_snowflake_private;
+SET search_path = public, regress_snowflake_private;
+CREATE TABLE few (id snowflake PRIMARY KEY);
+INSERT INTO few SELECT snowflake_floor(timestamptz '2026-01-01' + n * interval '1 day') FROM generate_series(1, 3) AS n;
+CREATE VIEW late AS SELECT * FROM few WHERE id >= timestamptz '2026-01-03' + (now() - now());
+GRANT SELECT ON late TO regress_snowflake_reader;
+RESET search_path;
+SET ROLE regress_snowflake_reader;
+SELECT count(*) FROM late;
+RESET ROLE;
+DROP VIEW late;
+DROP TABLE few;
+DROP EXTENSION snowflake;
+DROP SCHEMA regress_snowflake_private;
+DROP ROLE regress_snowflake_reader;
