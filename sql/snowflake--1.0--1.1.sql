@@ -225,7 +225,9 @@ COMMENT ON FUNCTION snowflake_audit(regclass, name, text, text, timestamptz) IS 
 
 --- Who is who: whether this server is a copy of another one.
 
--- A view of one's own on snowflake_horizon() has to be dropped for it.
+-- A view of one's own on snowflake_horizon() has to be dropped for it, and what
+-- was granted and revoked is gone.  It tells more now, so it is no longer
+-- everybody's.
 DROP FUNCTION snowflake_horizon();
 CREATE FUNCTION snowflake_horizon(
         OUT horizon timestamptz, OUT seconds_ahead double precision,
@@ -234,7 +236,8 @@ CREATE FUNCTION snowflake_horizon(
     LANGUAGE C VOLATILE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_horizon_1_1';
 CREATE FUNCTION snowflake_accept_clone() RETURNS void
     LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'snowflake_accept_clone';
-REVOKE EXECUTE ON FUNCTION snowflake_accept_clone() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION snowflake_horizon(), snowflake_accept_clone() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION snowflake_horizon() TO pg_monitor;
 
 COMMENT ON FUNCTION snowflake_horizon() IS 'time up to which ids may be minted, as it stands on disk, and who stored it';
 COMMENT ON FUNCTION snowflake_accept_clone() IS 'go on minting on a server that was found to be a copy';

@@ -190,6 +190,16 @@ generator_shmem_startup(void)
 	}
 }
 
+/* The layout, if this data directory may mint; else an error. */
+static const Layout *
+check_server(void)
+{
+	const Layout *layout = cluster_layout();
+
+	refuse_to_mint_as_copy();
+	return layout;
+}
+
 /*-------------------------------------------------------------------------
  * This backend's slot
  *-------------------------------------------------------------------------
@@ -207,9 +217,11 @@ give_up_slot(int code, Datum arg)
 static void
 claim_slot(const Layout *layout)
 {
-	BackendSlot *slot = &slots[my_backend_index()].slot;
+	int			 index = my_backend_index();
+	BackendSlot *slot = &slots[index].slot;
 
-	Assert(my_backend_index() >= 0 && my_backend_index() < MaxBackends);
+	if (index < 0 || index >= MaxBackends)
+		elog(ERROR, "cannot mint ids in this kind of process");
 	pg_atomic_write_u64(&slot->last_id, (uint64) NO_ID);
 	pg_atomic_write_u64(&slot->minted, 0);
 	SpinLockAcquire(&slot->lock);
@@ -234,13 +246,21 @@ my_last_id(void)
 	return (int64) pg_atomic_read_u64(&my_slot->last_id);
 }
 
-/* The owner alone writes, so that reading and writing need not be one. */
+/*
+ * Count an id and give it out: the session's first after one more look at the
+ * server, since only who has seen a horizon knows that all there is to know of
+ * the server was known.  The owner alone writes, so that reading and writing
+ * need not be one.
+ */
 static inline int64
 note_mint(int64 id)
 {
+	uint64 minted = pg_atomic_read_u64(&my_slot->minted);
+
+	if (unlikely(minted == 0))
+		(void) check_server();
 	pg_atomic_write_u64(&my_slot->last_id, (uint64) id);
-	pg_atomic_write_u64(&my_slot->minted,
-						pg_atomic_read_u64(&my_slot->minted) + 1);
+	pg_atomic_write_u64(&my_slot->minted, minted + 1);
 	return id;
 }
 
@@ -339,16 +359,6 @@ wait_for_clock(TimestampTz now, int64 latest_tick)
 		event = named_wait_event("SnowflakeClockBehind");
 	my_call.behind_us +=
 		wait_us(Min(Min(behind_us, patience_us), CLOCK_POLL_US), event);
-}
-
-/* The layout, if this data directory may mint; else an error. */
-static const Layout *
-check_server(void)
-{
-	const Layout *layout = cluster_layout();
-
-	refuse_to_mint_as_copy();
-	return layout;
 }
 
 /* Wait for the horizon to be moved past a tick, or fail with the reason. */

@@ -53,8 +53,9 @@
  * somebody else there may be a copy whose twin mints the same ids: see
  * identity.c for what tells one.  The postmaster stores what it found before
  * recovery can take the evidence away.  The worker gives a server that was
- * promoted a new identity, and stores that somebody accepted a copy, before it
- * publishes a horizon.  Either way the record's horizon stays what it is.
+ * promoted a new identity, and stores what somebody accepted, a copy or another
+ * layout, before it publishes a horizon.  Either way the record's horizon stays
+ * what it is.
  *
  * A note about locking:
  *	- Bounds are atomics that only grow.  "latest" is raised by those who mint,
@@ -62,7 +63,7 @@
  *	- HorizonState is written under its spinlock, by the postmaster when it is
  *	  alone, then by the worker, but for "wanted_tick" and what backends accept,
  *	  which they set.  It is read under the lock, except by the worker, and
- *	  except for "stage" and "is_copy", each a word by itself.
+ *	  except for "other_layout" and "is_copy", each a word by itself.
  *	- "attempted" is broadcast after each attempt to move the horizon.
  *
  *-------------------------------------------------------------------------
@@ -91,6 +92,7 @@
 #include "storage/spin.h"
 #include "tcop/tcopprot.h"
 #include "utils/builtins.h"
+#include "utils/memutils.h"
 #include "utils/resowner.h"
 #include "utils/timestamp.h"
 
@@ -131,10 +133,9 @@ PG_FUNCTION_INFO_V1(snowflake_accept_clone);
 
 typedef enum HorizonStage
 {
-	STAGE_CLOSED,		/* the record is known, or known to be missing */
-	STAGE_BROKEN,		/* there is a record, and it cannot be read */
-	STAGE_OTHER_LAYOUT, /* the record is of another layout than ours */
-	STAGE_OPEN			/* the floor is in force */
+	STAGE_CLOSED, /* the record is known, or known to be missing */
+	STAGE_BROKEN, /* there is a record, and it cannot be read */
+	STAGE_OPEN	  /* the floor is in force */
 } HorizonStage;
 
 typedef struct HorizonState
@@ -143,10 +144,11 @@ typedef struct HorizonState
 	HorizonStage stage;
 	TimestampTz	 horizon; /* of the last record read or written */
 	char		 recorded_layout[LAYOUT_TEXT_SIZE]; /* empty: no record */
-	TimestampTz	 renewed_at;						/* 0: not since start */
+	uint32		 recorded_changes; /* of the record that tells the layout */
+	bool		 other_layout;	   /* than ours is the recorded one */
+	TimestampTz	 renewed_at;	   /* 0: not since start */
 	int64	  wanted_tick; /* in which somebody is about to mint; -1: nobody */
 	bool	  accept_layout; /* somebody accepted the change of layout */
-	bool	  layout_is_new; /* accepted, and not on disk yet */
 	StartMode start;		 /* as the data directory asked for */
 	Identity  self;			 /* who we are, as far as is known */
 	bool	  is_copy;		 /* identity_is_copy() of it */
@@ -250,39 +252,55 @@ read_page(HorizonRecord *record, bool *found, char *reason, size_t size)
  *-------------------------------------------------------------------------
  */
 
-/* Is the record of our own layout? */
+/*
+ * Which of a standby's two records is the later one to tell of its primary,
+ * their horizons do not say: a clean stop lowers the file's, and the file of a
+ * base backup may have a high one.  So changes are counted.
+ */
 static bool
-is_our_layout(const HorizonRecord *record)
+tells_layout(const HorizonRecord *record)
 {
-	char ours[LAYOUT_TEXT_SIZE];
-
-	layout_format(settings_layout(), ours, sizeof(ours));
-	return strcmp(ours, record->layout) == 0;
+	return record->writer.changes > state->recorded_changes ||
+		   (record->writer.changes == state->recorded_changes &&
+			record->horizon >= state->horizon);
 }
 
 /*
- * Take note of a record, or of a failure to read one.  Of two records the
- * later one counts, its layout included.  The caller is alone or the worker.
+ * Take note of a record, or of a failure to read one.  Of two records the later
+ * horizon counts.  The caller is alone or the worker.
  */
 static HorizonStage
 note_record(bool readable, bool found, const HorizonRecord *record)
 {
-	bool ours = readable && found && is_our_layout(record);
-
 	SpinLockAcquire(&state->lock);
-	if (!readable)
-		state->stage = STAGE_BROKEN;
-	else if (found && record->horizon >= state->horizon)
+	state->stage = readable ? STAGE_CLOSED : STAGE_BROKEN;
+	if (readable && found)
 	{
-		state->stage = ours ? STAGE_CLOSED : STAGE_OTHER_LAYOUT;
-		state->horizon = record->horizon;
-		memcpy(state->recorded_layout, record->layout,
-			   sizeof(state->recorded_layout));
+		if (tells_layout(record))
+		{
+			state->recorded_changes = record->writer.changes;
+			memcpy(state->recorded_layout, record->layout,
+				   sizeof(state->recorded_layout));
+		}
+		state->horizon = Max(state->horizon, record->horizon);
 	}
-	else if (state->stage == STAGE_BROKEN)
-		state->stage = STAGE_CLOSED;
 	SpinLockRelease(&state->lock);
 	return state->stage;
+}
+
+/* Take note whether the recorded layout is another one than ours. */
+static void
+compare_layout(void)
+{
+	char ours[LAYOUT_TEXT_SIZE];
+	bool other;
+
+	layout_format(settings_layout(), ours, sizeof(ours));
+	other = state->recorded_layout[0] != '\0' &&
+			strcmp(state->recorded_layout, ours) != 0;
+	SpinLockAcquire(&state->lock);
+	state->other_layout = other;
+	SpinLockRelease(&state->lock);
 }
 
 /* A record of the settings' layout, by this server. */
@@ -348,15 +366,6 @@ note_file(bool readable, bool found, const HorizonRecord *record)
 	return stage;
 }
 
-/* The record as it stands, but by who we are now. */
-static bool
-write_identity(const Identity *self, HorizonRecord *record, char *reason,
-			   size_t size)
-{
-	record_make(record, state->horizon, state->recorded_layout, self);
-	return record_write_file(record, reason, size);
-}
-
 static void
 report_trouble(const char *reason)
 {
@@ -419,10 +428,17 @@ horizon_shmem_startup(void)
 	identity_look_around(&state->self);
 
 	readable = record_read_file(&record, &found, reason, sizeof(reason));
-	if (note_file(readable, found, &record) == STAGE_BROKEN ||
-		(state->is_unsaved && state->self.incarnation != 0 &&
-		 !write_identity(&state->self, &record, reason, sizeof(reason))))
+	if (note_file(readable, found, &record) == STAGE_BROKEN)
 		report_trouble(reason);
+	else if (state->is_unsaved && state->self.incarnation != 0)
+	{
+		record_make(&record, state->horizon, state->recorded_layout,
+					&state->self);
+		if (!record_write_file(&record, reason, sizeof(reason)))
+			report_trouble(reason);
+	}
+	if (state->start == START_ALONE) /* else the file is as old as a backup */
+		compare_layout();
 	if (!IsUnderPostmaster)
 		on_shmem_exit(close_cleanly, (Datum) 0);
 }
@@ -445,7 +461,7 @@ cluster_layout(void)
 	char		  theirs[LAYOUT_TEXT_SIZE];
 
 	/* a word that changes hardly ever, and is looked at again under the lock */
-	if (likely(state->stage != STAGE_OTHER_LAYOUT))
+	if (likely(!state->other_layout))
 		return layout;
 	layout_format(layout, ours, sizeof(ours));
 	SpinLockAcquire(&state->lock);
@@ -500,19 +516,27 @@ horizon_ask_for_renewal(int64 tick)
 		SetLatch(worker);
 }
 
-/*
- * Raise an error if there is no worker, and the caller has waited for long
- * enough for one that died to be back.
- */
-static void
-report_missing_worker(int64 waited_us)
+static bool
+has_worker(void)
 {
-	bool has_worker;
+	bool there;
 
 	SpinLockAcquire(&state->lock);
-	has_worker = state->worker != NULL;
+	there = state->worker != NULL;
 	SpinLockRelease(&state->lock);
-	if (!has_worker && waited_us > WORKER_PATIENCE_US)
+	return there;
+}
+
+/*
+ * Raise an error if the caller has waited without a worker for so long that
+ * one that died would be back.
+ */
+static void
+report_missing_worker(HorizonWait *wait)
+{
+	if (has_worker())
+		wait->last_worker_us = wait->waited_us;
+	else if (wait->waited_us - wait->last_worker_us > WORKER_PATIENCE_US)
 		ereport(
 			ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -570,7 +594,7 @@ horizon_wait(HorizonWait *wait, int64 tick)
 		return;
 	}
 	report_failure(wait->attempts);
-	report_missing_worker(wait->waited_us);
+	report_missing_worker(wait);
 	horizon_ask_for_renewal(tick);
 	wait->waited_us +=
 		wait_outside_locks(HORIZON_WAIT_US, event, &state->attempted);
@@ -632,10 +656,6 @@ read_records(char *reason, size_t size)
 	if (!found)
 		return true;
 
-	/*
-	 * Which of a standby's two records is the later one to tell of its
-	 * primary, their horizons do not say: a clean stop lowers the file's.
-	 */
 	self = state->self;
 	if (self.standby && record.writer.changes > self.changes)
 		identity_follow(&self, &record.writer);
@@ -650,39 +670,56 @@ read_records(char *reason, size_t size)
 	return true;
 }
 
+/* Have a record on disk and logged. */
+static bool
+store_record(const HorizonRecord *record, char *reason, size_t size)
+{
+	if (!record_write_file(record, reason, size))
+		return false;
+	log_record(record);
+	return true;
+}
+
 /*
  * Be who we are on disk, before there is a horizon: anew, if this server is
- * new or was promoted, and no copy any more, if that was accepted.  The horizon
- * stays what it is.  Before the first one there is nothing to store.
+ * new or was promoted, and no copy any more, if that was accepted.  Likewise
+ * the layout is ours, if that was accepted.  The horizon stays what it is.
+ * Before the first one there is nothing to store.
  */
 static bool
-settle_identity(char *reason, size_t size)
+settle(char *reason, size_t size)
 {
-	Identity self = state->self;
-	bool	 accept = state->accept_copy;
-	bool	 is_new = self.incarnation == 0 || self.standby;
+	HorizonRecord record;
+	Identity	  self = state->self;
+	char		  layout[LAYOUT_TEXT_SIZE];
+	bool		  accept_copy = state->accept_copy;
+	bool		  accept_layout = state->accept_layout;
+	bool		  is_new = self.incarnation == 0 || self.standby;
 
+	strlcpy(layout, state->recorded_layout, sizeof(layout));
 	if (is_new)
 		identity_begin_anew(&self);
-	if (accept)
+	if (accept_copy)
 		identity_accept(&self);
-	if (!is_new && !accept && !state->is_unsaved)
+	if (accept_layout)
+	{
+		self.changes++;
+		layout_format(settings_layout(), layout, sizeof(layout));
+	}
+	if (!is_new && !accept_copy && !accept_layout && !state->is_unsaved)
 		return true;
-	if (!TIMESTAMP_IS_NOBEGIN(state->horizon))
-	{
-		HorizonRecord record;
-
-		if (!write_identity(&self, &record, reason, size))
-			return false;
-		log_record(&record);
-	}
+	record_make(&record, state->horizon, layout, &self);
+	if (!TIMESTAMP_IS_NOBEGIN(state->horizon) &&
+		!store_record(&record, reason, size))
+		return false;
 	note_identity(&self, false);
-	if (accept)
-	{
-		SpinLockAcquire(&state->lock);
-		state->accept_copy = false;
-		SpinLockRelease(&state->lock);
-	}
+
+	SpinLockAcquire(&state->lock);
+	memcpy(state->recorded_layout, layout, sizeof(layout));
+	state->other_layout &= !accept_layout;
+	state->accept_layout &= !accept_layout;
+	state->accept_copy &= !accept_copy;
+	SpinLockRelease(&state->lock);
 	return true;
 }
 
@@ -693,13 +730,19 @@ settle_identity(char *reason, size_t size)
 static bool
 open_horizon(char *reason, size_t size)
 {
-	if (state->stage != STAGE_OPEN && !read_records(reason, size))
-		return false;
-	if (!settle_identity(reason, size))
+	if (state->stage != STAGE_OPEN)
+	{
+		bool good = read_records(reason, size);
+
+		compare_layout();
+		if (!good)
+			return false;
+	}
+	if (!settle(reason, size))
 		return false;
 	if (state->stage == STAGE_OPEN)
 		return true;
-	if (state->stage == STAGE_OTHER_LAYOUT && !state->accept_layout)
+	if (state->other_layout)
 	{
 		snprintf(reason, size, "the layout has changed");
 		return false;
@@ -707,9 +750,7 @@ open_horizon(char *reason, size_t size)
 	raise_bound(&horizon_bounds->latest,
 				first_tick_from(settings_layout(), state->horizon));
 	SpinLockAcquire(&state->lock);
-	state->layout_is_new = state->stage == STAGE_OTHER_LAYOUT;
 	state->stage = STAGE_OPEN;
-	state->accept_layout = false;
 	SpinLockRelease(&state->lock);
 	return true;
 }
@@ -750,7 +791,6 @@ note_renewal(const HorizonRecord *record)
 	memcpy(state->recorded_layout, record->layout,
 		   sizeof(state->recorded_layout));
 	state->renewed_at = now;
-	state->layout_is_new = false;
 	SpinLockRelease(&state->lock);
 }
 
@@ -785,7 +825,7 @@ renew_horizon(int64 wanted_tick, char *reason, size_t size)
 	 * already, so there is nothing to move until the clock has come there;
 	 * else each crash would move it on by a reserve.
 	 */
-	if (present == 0 && wanted_tick < latest && !state->layout_is_new)
+	if (present == 0 && wanted_tick < latest)
 	{
 		raise_bound(&horizon_bounds->horizon, latest);
 		return true;
@@ -802,9 +842,8 @@ renew_horizon(int64 wanted_tick, char *reason, size_t size)
 
 		INSTR_TIME_SET_CURRENT(began);
 		make_record(&record, horizon);
-		if (!record_write_file(&record, reason, size))
+		if (!store_record(&record, reason, size))
 			return false;
-		log_record(&record);
 		note_renewal(&record);
 		warn_of_expiry(layout, horizon);
 		INSTR_TIME_SET_CURRENT(lasted);
@@ -887,6 +926,7 @@ attempt(int64 wanted_tick)
 	ConditionVariableBroadcast(&state->attempted);
 	if (news)
 		report_trouble(reason);
+	MemoryContextReset(CurrentMemoryContext); /* what an error left there */
 	return good;
 }
 
@@ -914,6 +954,9 @@ take_wanted_tick(void)
 void
 snowflake_horizon_main(Datum arg)
 {
+	MemoryContextSwitchTo(AllocSetContextCreate(TopMemoryContext,
+												"snowflake horizon",
+												ALLOCSET_DEFAULT_SIZES));
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, die);
 	BackgroundWorkerUnblockSignals();
@@ -1045,9 +1088,9 @@ check_may_accept(const char *what)
 }
 
 static bool
-layout_is_unsettled(void)
+is_layout_unsettled(void)
 {
-	return state->stage == STAGE_OTHER_LAYOUT || state->layout_is_new;
+	return state->other_layout;
 }
 
 static bool
@@ -1075,8 +1118,8 @@ Datum
 snowflake_accept_layout(PG_FUNCTION_ARGS)
 {
 	check_may_accept("a layout");
-	if (state->stage == STAGE_OTHER_LAYOUT)
-		accept_and_wait(&state->accept_layout, layout_is_unsettled);
+	if (state->other_layout)
+		accept_and_wait(&state->accept_layout, is_layout_unsettled);
 	else
 		ereport(NOTICE, (errmsg("the layout has not changed")));
 	PG_RETURN_VOID();

@@ -30,6 +30,7 @@ typedef struct HorizonWait
 	bool   begun;
 	uint64 attempts; /* of the worker, when the wait began */
 	int64  waited_us;
+	int64  last_worker_us; /* of that, when there was a worker last */
 } HorizonWait;
 
 extern Bounds *horizon_bounds;
