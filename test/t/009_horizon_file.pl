@@ -135,7 +135,12 @@ for my $trouble (
 	my $before = minted();
 	my @minters = start_minters($node, 4, 'snowflake_nextval(1)', batch => 5);
 
-	sleep(0.3);
+	# while nobody waits for the file, or its reason is that of a half done attempt
+	for (1 .. 1000)
+	{
+		last unless grep { !-s $_->{file} } @minters;
+		sleep(0.02);
+	}
 	set_disk($node, $injected);
 	finish_session($_) for @minters;
 	like($minters[0]{err}, qr/ERROR:  cannot mint ids: $reason/,
