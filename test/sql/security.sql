@@ -60,6 +60,10 @@ PREPARE minting AS INSERT INTO photos VALUES (DEFAULT, 'b.jpg');
 EXECUTE minting;
 CREATE TEMP TABLE mine (id bigint DEFAULT snowflake_nextval(5));
 INSERT INTO mine VALUES (DEFAULT);
+ALTER TABLE mine ALTER id SET DEFAULT snowflake_copy_nextval(5), ADD n integer;
+COPY mine (n) FROM stdin;
+1
+\.
 INSERT INTO photos VALUES (5, 'an id of one''s own');
 SET ROLE regress_snowflake_app;
 INSERT INTO photos (url) VALUES ('b.jpg');
