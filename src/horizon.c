@@ -144,9 +144,9 @@ typedef struct HorizonState
 	HorizonStage stage;
 	TimestampTz	 horizon; /* of the last record read or written */
 	char		 recorded_layout[LAYOUT_TEXT_SIZE]; /* empty: no record */
-	uint32		 recorded_changes; /* of the record that tells the layout */
-	bool		 other_layout;	   /* than ours is the recorded one */
-	TimestampTz	 renewed_at;	   /* 0: not since start */
+	uint32		 recorded_changes;					/* of the layout so far */
+	bool		 other_layout; /* than ours is the recorded one */
+	TimestampTz	 renewed_at;   /* 0: not since start */
 	int64	  wanted_tick; /* in which somebody is about to mint; -1: nobody */
 	bool	  accept_layout; /* somebody accepted the change of layout */
 	StartMode start;		 /* as the data directory asked for */
@@ -253,15 +253,15 @@ read_page(HorizonRecord *record, bool *found, char *reason, size_t size)
  */
 
 /*
- * Which of a standby's two records is the later one to tell of its primary,
- * their horizons do not say: a clean stop lowers the file's, and the file of a
- * base backup may have a high one.  So changes are counted.
+ * Does the record tell the layout, rather than the one before?  Their horizons
+ * do not say which is the later one: the file of a base backup may have a high
+ * one, and a clean stop lowers it.  So changes are counted, from 1.1 on.
  */
 static bool
 tells_layout(const HorizonRecord *record)
 {
-	return record->writer.changes > state->recorded_changes ||
-		   (record->writer.changes == state->recorded_changes &&
+	return record->changes > state->recorded_changes ||
+		   (record->changes == state->recorded_changes &&
 			record->horizon >= state->horizon);
 }
 
@@ -278,7 +278,7 @@ note_record(bool readable, bool found, const HorizonRecord *record)
 	{
 		if (tells_layout(record))
 		{
-			state->recorded_changes = record->writer.changes;
+			state->recorded_changes = record->changes;
 			memcpy(state->recorded_layout, record->layout,
 				   sizeof(state->recorded_layout));
 		}
@@ -310,7 +310,8 @@ make_record(HorizonRecord *record, TimestampTz horizon)
 	char layout[LAYOUT_TEXT_SIZE];
 
 	layout_format(settings_layout(), layout, sizeof(layout));
-	record_make(record, horizon, layout, &state->self);
+	record_make(record, horizon, layout, state->recorded_changes,
+				&state->self);
 }
 
 /* Say that we are a copy: in the log, or as an error to who must not mint. */
@@ -433,7 +434,7 @@ horizon_shmem_startup(void)
 	else if (state->is_unsaved && state->self.incarnation != 0)
 	{
 		record_make(&record, state->horizon, state->recorded_layout,
-					&state->self);
+					state->recorded_changes, &state->self);
 		if (!record_write_file(&record, reason, sizeof(reason)))
 			report_trouble(reason);
 	}
@@ -656,6 +657,10 @@ read_records(char *reason, size_t size)
 	if (!found)
 		return true;
 
+	/*
+	 * Which of a standby's two records is the later one to tell of its
+	 * primary, their horizons do not say: a clean stop lowers the file's.
+	 */
 	self = state->self;
 	if (self.standby && record.writer.changes > self.changes)
 		identity_follow(&self, &record.writer);
@@ -692,6 +697,7 @@ settle(char *reason, size_t size)
 	HorizonRecord record;
 	Identity	  self = state->self;
 	char		  layout[LAYOUT_TEXT_SIZE];
+	uint32		  changes = state->recorded_changes;
 	bool		  accept_copy = state->accept_copy;
 	bool		  accept_layout = state->accept_layout;
 	bool		  is_new = self.incarnation == 0 || self.standby;
@@ -703,12 +709,12 @@ settle(char *reason, size_t size)
 		identity_accept(&self);
 	if (accept_layout)
 	{
-		self.changes++;
+		changes++;
 		layout_format(settings_layout(), layout, sizeof(layout));
 	}
 	if (!is_new && !accept_copy && !accept_layout && !state->is_unsaved)
 		return true;
-	record_make(&record, state->horizon, layout, &self);
+	record_make(&record, state->horizon, layout, changes, &self);
 	if (!TIMESTAMP_IS_NOBEGIN(state->horizon) &&
 		!store_record(&record, reason, size))
 		return false;
@@ -716,6 +722,7 @@ settle(char *reason, size_t size)
 
 	SpinLockAcquire(&state->lock);
 	memcpy(state->recorded_layout, layout, sizeof(layout));
+	state->recorded_changes = changes;
 	state->other_layout &= !accept_layout;
 	state->accept_layout &= !accept_layout;
 	state->accept_copy &= !accept_copy;

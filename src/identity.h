@@ -32,7 +32,7 @@ typedef struct Identity
 	uint64 inode;		/* of a file that is never written again */
 	int64  born;		/* when that file was made, in ns since 1970 */
 	uint32 standby;		/* 1: follows a primary, or did until just now */
-	uint32 changes;		/* of who this is, of what was found and accepted */
+	uint32 changes;		/* of who this is and what was found, so far */
 	char   host[IDENTITY_HOST_SIZE];
 	char   evidence[IDENTITY_EVIDENCE_SIZE]; /* empty: no copy */
 } Identity;

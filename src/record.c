@@ -10,7 +10,8 @@
  * Invariants:
  *	- what is not a record, byte for byte, is never taken for one;
  *	- every version that was ever released is read, and the last one written.
- *	  Version 1 lacks the writer's identity, which then is all zero;
+ *	  Version 1 lacks what it does not have in common with the other, which
+ *	  then is zero;
  *	- when record_write_file() returns true the record survives a loss of
  *	  power, and when it returns false the one before it may still be there.
  *
@@ -65,7 +66,7 @@ crc_of(const void *bytes, size_t length)
 
 void
 record_make(HorizonRecord *record, TimestampTz horizon, const char *layout,
-			const Identity *writer)
+			uint32 changes, const Identity *writer)
 {
 	memset(record, 0, sizeof(*record));
 	record->magic = HORIZON_MAGIC;
@@ -73,6 +74,7 @@ record_make(HorizonRecord *record, TimestampTz horizon, const char *layout,
 	record->horizon = horizon;
 	strlcpy(record->layout, layout, sizeof(record->layout));
 	record->writer = *writer;
+	record->changes = changes;
 	record->crc = crc_of(record, offsetof(HorizonRecord, crc));
 }
 

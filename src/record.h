@@ -20,12 +20,13 @@ typedef struct HorizonRecord
 	TimestampTz horizon; /* no id is later than or at this time */
 	char		layout[LAYOUT_TEXT_SIZE]; /* as layout_format() writes it */
 	Identity	writer;
-	uint32		reserved;
-	pg_crc32c	crc; /* of all before it */
+	uint32		changes; /* of the layout so far */
+	pg_crc32c	crc;	 /* of all before it */
 } HorizonRecord;
 
 extern void record_make(HorizonRecord *record, TimestampTz horizon,
-						const char *layout, const Identity *writer);
+						const char *layout, uint32 changes,
+						const Identity *writer);
 extern bool record_parse(HorizonRecord *record, const char *bytes, int length,
 						 char *reason, size_t size);
 extern bool record_read_file(HorizonRecord *record, bool *found, char *reason,
