@@ -33,7 +33,7 @@ is($primary->safe_psql('postgres', "SELECT horizon < '$ahead' FROM snowflake_hor
 $standby{follows}->append_conf('postgresql.conf', "snowflake.layout = 'discord'");
 $_->start for values %standby;
 $primary->wait_for_catchup($_) for values %standby;
-my $read = "SELECT snowflake_shard($new), abs(extract(epoch FROM now() - snowflake_timestamp($new))) < 3600";
+my $read = "SELECT snowflake_shard($new), abs(extract(epoch FROM now() - snowflake_timestamp($new))) < 86400";
 is($standby{follows}->safe_psql('postgres', $read), '7|t', 'a standby reads ids with its setting');
 $standby{follows}->restart;
 is($standby{follows}->safe_psql('postgres', $read), '7|t', 'after a restart, too');
@@ -65,6 +65,16 @@ fails_with($standby{left_behind}, 'SELECT snowflake_nextval()', '55000', $refuse
 fails_with($standby{left_behind}, "SELECT snowflake_shard($new)", '55000', $refused, 'nor read');
 is($standby{left_behind}->safe_psql('postgres', "SELECT snowflake_shard($old, 'twitter')"), 7,
 	'but by a layout that is named');
+
+# the way back: the page as it was, and the layout as it was accepted
+$standby{left_behind}->stop;
+open($file, '+<', $page) or die "cannot open $page: $!";
+print {$file} $good;
+close($file);
+$standby{left_behind}->append_conf('postgresql.conf', "snowflake.layout = 'discord'");
+start_with_clock($standby{left_behind}, 120);
+is($standby{left_behind}->safe_psql('postgres', $read), '7|t', 'with the layout that was accepted it reads');
+is($standby{left_behind}->safe_psql('postgres', 'SELECT snowflake_shard(snowflake_nextval())'), 7, 'and mints');
 $_->stop for values %standby;
 
 done_testing();
