@@ -348,12 +348,23 @@ $astray->stop;
 $original->stop;
 my $twin = copy_of($original, 'twin');
 my $old_files = copy_of($original, 'old_files');
+my $cramped = copy_of($original, 'cramped');
 $twin->start;
 is_copy($twin, $who, $copied, 'files copied');
 $twin->stop;
 start_in_place($old_files, NO_BIRTH => 1);
 is_copy($old_files, $who, $copied, 'files copied, births unknown');
 $old_files->stop;
+
+start_with_slow_disk($cramped, 'create=ENOSPC');
+like(log_of($cramped), qr/LOG:  cannot mint snowflake ids: could not create file "snowflake\.horizon\.tmp": No space left/,
+	'files copied to a full disk: the log says that this cannot be stored');
+set_disk($cramped, '');
+is_copy($cramped, $who, $copied, 'files copied to a full disk');
+begin_log($cramped);
+$cramped->restart;
+is_copy($cramped, $who, $copied, 'files copied to a full disk, restarted');
+$cramped->stop;
 
 my $saved = copy_of($original, 'saved');
 system_or_bail('cp', '-a', $saved->data_dir . '/.', $original->data_dir);
