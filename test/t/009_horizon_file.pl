@@ -32,8 +32,9 @@ is($node->safe_psql('postgres', 'SELECT horizon IS NULL AND last_renewal IS NULL
 ok(!-e $file, 'and no file');
 my $last = minted();
 ok(-e $file, 'the first id makes the file');
+# by the reserve, and by what a slow disk makes of it: ten seconds at most
 is( $node->safe_psql('postgres',
-		"SELECT horizon > snowflake_timestamp($last), seconds_ahead <= 0.21, last_renewal <= clock_timestamp(), last_error IS NULL FROM snowflake_horizon()"),
+		"SELECT horizon > snowflake_timestamp($last), seconds_ahead < 10.5, last_renewal <= clock_timestamp(), last_error IS NULL FROM snowflake_horizon()"),
 	't|t|t|t', 'snowflake_horizon() shows it');
 
 # --- a damaged file: the server starts, and everything but minting works
