@@ -321,7 +321,7 @@ SQL
 stop "$new"
 echo "snowflake.layout = 'discord'" >>"$DIR/data$new/postgresql.conf"
 library=$(echo /usr/lib/*/faketime/libfaketime.so.1)
-LD_PRELOAD=$library FAKETIME=-1h FAKETIME_DONT_FAKE_MONOTONIC=1 start "$new"
+LD_PRELOAD=$library FAKETIME=-1h FAKETIME_DONT_FAKE_MONOTONIC=1 NO_FAKE_STAT=1 start "$new"
 is_true 'so is a clock that is behind the old ids' "$(
     cat <<'SQL'
 DO $$ BEGIN PERFORM snowflake_nextval(); RAISE 'minted';

@@ -153,7 +153,7 @@ sub configuration
 	symlink($_, "$node->{dir}/bin/" . s/.*\///r) for grep { !/\/postgres$/ } glob("$bin/*");
 	append_to_file("$node->{dir}/bin/postgres", <<"SH");
 #!/bin/sh
-export FAKETIME_TIMESTAMP_FILE='$node->{dir}/clock' FAKETIME_NO_CACHE=1 FAKETIME_DONT_FAKE_MONOTONIC=1
+export FAKETIME_TIMESTAMP_FILE='$node->{dir}/clock' FAKETIME_NO_CACHE=1 FAKETIME_DONT_FAKE_MONOTONIC=1 NO_FAKE_STAT=1
 LD_PRELOAD='$faketime' exec '$bin/postgres' "\$@"
 SH
 	chmod(0700, "$node->{dir}/bin/postgres");

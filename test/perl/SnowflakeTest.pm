@@ -92,6 +92,8 @@ sub start_with_clock
 	local $ENV{FAKETIME_TIMESTAMP_FILE} = clock_file($node);
 	local $ENV{FAKETIME_NO_CACHE} = 1;
 	local $ENV{FAKETIME_DONT_FAKE_MONOTONIC} = 1;
+	# its stat() takes a lock of all processes, which one that is killed keeps
+	local $ENV{NO_FAKE_STAT} = 1;
 	return $node->start(%options);
 }
 
