@@ -36,6 +36,9 @@ ok(-e $file, 'the first id makes the file');
 is( $node->safe_psql('postgres',
 		"SELECT horizon > snowflake_timestamp($last), seconds_ahead < 10.5, last_renewal <= clock_timestamp(), last_error IS NULL FROM snowflake_horizon()"),
 	't|t|t|t', 'snowflake_horizon() shows it');
+# where no renewal was slow; a longer reserve is never that near while ids are minted
+ok(wait_until($node, 'SELECT seconds_ahead <= 0.21 FROM (SELECT snowflake_nextval(1)) AS minted, snowflake_horizon()'),
+	'and is ahead by snowflake.reserve');
 
 # --- a damaged file: the server starts, and everything but minting works
 my $good = slurp_file($file);
