@@ -27,6 +27,12 @@ CREATE TYPE snowflake (
     CATEGORY = 'N'
 );
 
+COMMENT ON TYPE snowflake IS '64-bit, time-ordered id; a bigint in all but name';
+COMMENT ON FUNCTION snowflake_in(cstring) IS 'I/O: bigint''s own';
+COMMENT ON FUNCTION snowflake_out(snowflake) IS 'I/O: bigint''s own';
+COMMENT ON FUNCTION snowflake_recv(internal) IS 'I/O: bigint''s own';
+COMMENT ON FUNCTION snowflake_send(snowflake) IS 'I/O: bigint''s own';
+
 -- No cast into snowflake is implicit: one would let any bigint of the database
 -- be compared with a time.
 
@@ -42,6 +48,15 @@ CREATE CAST (bigint AS snowflake) WITHOUT FUNCTION AS ASSIGNMENT;
 CREATE CAST (smallint AS snowflake) WITH FUNCTION snowflake(smallint) AS ASSIGNMENT;
 CREATE CAST (integer AS snowflake) WITH FUNCTION snowflake(integer) AS ASSIGNMENT;
 CREATE CAST (numeric AS snowflake) WITH FUNCTION snowflake(numeric) AS ASSIGNMENT;
+
+COMMENT ON FUNCTION snowflake(smallint) IS 'convert smallint to snowflake';
+COMMENT ON FUNCTION snowflake(integer) IS 'convert integer to snowflake';
+COMMENT ON FUNCTION snowflake(numeric) IS 'convert numeric to snowflake, rounding';
+COMMENT ON CAST (snowflake AS bigint) IS 'the same 64 bits; lends snowflake all operators of bigint';
+COMMENT ON CAST (bigint AS snowflake) IS 'the same 64 bits, on assignment';
+COMMENT ON CAST (smallint AS snowflake) IS 'on assignment';
+COMMENT ON CAST (integer AS snowflake) IS 'on assignment';
+COMMENT ON CAST (numeric AS snowflake) IS 'on assignment';
 
 -- Taking ids apart.  Ids are read as bigint, so that snowflake columns, bigint
 -- columns, literals and quoted text all fit.  Without a layout the cluster's
@@ -80,6 +95,18 @@ CREATE FUNCTION snowflake_fields(id bigint, layout text,
 
 CREATE CAST (snowflake AS timestamptz) WITH FUNCTION snowflake_timestamp(bigint);
 
+COMMENT ON CAST (snowflake AS timestamptz) IS 'the time of minting, in the cluster''s layout';
+COMMENT ON FUNCTION snowflake_timestamp(bigint) IS 'time of an id''s minting, in the cluster''s layout';
+COMMENT ON FUNCTION snowflake_timestamp(bigint, text) IS 'time of an id''s minting, in a given layout';
+COMMENT ON FUNCTION snowflake_shard(bigint) IS 'shard of an id, in the cluster''s layout';
+COMMENT ON FUNCTION snowflake_shard(bigint, text) IS 'shard of an id, in a given layout';
+COMMENT ON FUNCTION snowflake_sequence(bigint) IS 'sequence number of an id within its tick and shard, in the cluster''s layout';
+COMMENT ON FUNCTION snowflake_sequence(bigint, text) IS 'sequence number of an id within its tick and shard, in a given layout';
+COMMENT ON FUNCTION snowflake_decode(bigint) IS 'time, shard and sequence of an id, in the cluster''s layout';
+COMMENT ON FUNCTION snowflake_decode(bigint, text) IS 'time, shard and sequence of an id, in a given layout';
+COMMENT ON FUNCTION snowflake_fields(bigint) IS 'fields of an id explained, in the cluster''s layout';
+COMMENT ON FUNCTION snowflake_fields(bigint, text) IS 'fields of an id explained, in a given layout';
+
 -- Putting ids together.
 
 CREATE FUNCTION snowflake_encode(created_at timestamptz, shard integer, sequence integer)
@@ -108,6 +135,15 @@ CREATE FUNCTION snowflake_layouts(
 
 CREATE VIEW snowflake_layouts AS SELECT * FROM snowflake_layouts();
 GRANT SELECT ON snowflake_layouts TO PUBLIC;
+
+COMMENT ON FUNCTION snowflake_encode(timestamptz, integer, integer) IS 'id of a time, shard and sequence, in the cluster''s layout';
+COMMENT ON FUNCTION snowflake_encode(timestamptz, integer, integer, text) IS 'id of a time, shard and sequence, in a given layout';
+COMMENT ON FUNCTION snowflake_floor(timestamptz) IS 'least id of a time''s tick, in the cluster''s layout';
+COMMENT ON FUNCTION snowflake_floor(timestamptz, text) IS 'least id of a time''s tick, in a given layout';
+COMMENT ON FUNCTION snowflake_ceil(timestamptz) IS 'greatest id of a time''s tick, in the cluster''s layout';
+COMMENT ON FUNCTION snowflake_ceil(timestamptz, text) IS 'greatest id of a time''s tick, in a given layout';
+COMMENT ON FUNCTION snowflake_layouts() IS 'the preset layouts and the cluster''s own';
+COMMENT ON VIEW snowflake_layouts IS 'the preset layouts and the cluster''s own';
 
 -- Comparing ids with times: exactly snowflake_timestamp(id) OPERATOR time.  The
 -- operators are on a type of their own, an id seen as its time, to which
@@ -187,6 +223,38 @@ CREATE OPERATOR > (LEFTARG = snowflake_instant, RIGHTARG = timestamptz, FUNCTION
 CREATE OPERATOR > (LEFTARG = timestamptz, RIGHTARG = snowflake_instant, FUNCTION = time_gt_snowflake,
     COMMUTATOR = <, NEGATOR = <=);
 
+COMMENT ON TYPE snowflake_instant IS 'an id seen as its time; not meant to be named';
+COMMENT ON FUNCTION snowflake_instant_in(cstring) IS 'I/O: bigint''s own';
+COMMENT ON FUNCTION snowflake_instant_out(snowflake_instant) IS 'I/O: bigint''s own';
+COMMENT ON CAST (snowflake AS snowflake_instant) IS 'lends snowflake the operators with timestamptz';
+COMMENT ON FUNCTION snowflake_last_before(timestamptz) IS 'last id of a time before the given one';
+COMMENT ON FUNCTION snowflake_last_until(timestamptz) IS 'last id of the given time or one before it';
+COMMENT ON FUNCTION snowflake_time_support(internal) IS 'planner support of the operators between ids and times';
+COMMENT ON FUNCTION snowflake_lt_time(snowflake_instant, timestamptz) IS 'implementation of < operator';
+COMMENT ON FUNCTION time_lt_snowflake(timestamptz, snowflake_instant) IS 'implementation of < operator';
+COMMENT ON OPERATOR < (snowflake_instant, timestamptz) IS 'id was minted before the time';
+COMMENT ON OPERATOR < (timestamptz, snowflake_instant) IS 'id was minted after the time';
+COMMENT ON FUNCTION snowflake_le_time(snowflake_instant, timestamptz) IS 'implementation of <= operator';
+COMMENT ON FUNCTION time_le_snowflake(timestamptz, snowflake_instant) IS 'implementation of <= operator';
+COMMENT ON OPERATOR <= (snowflake_instant, timestamptz) IS 'id was minted at or before the time';
+COMMENT ON OPERATOR <= (timestamptz, snowflake_instant) IS 'id was minted at or after the time';
+COMMENT ON FUNCTION snowflake_eq_time(snowflake_instant, timestamptz) IS 'implementation of = operator';
+COMMENT ON FUNCTION time_eq_snowflake(timestamptz, snowflake_instant) IS 'implementation of = operator';
+COMMENT ON OPERATOR = (snowflake_instant, timestamptz) IS 'id was minted at the time';
+COMMENT ON OPERATOR = (timestamptz, snowflake_instant) IS 'id was minted at the time';
+COMMENT ON FUNCTION snowflake_ne_time(snowflake_instant, timestamptz) IS 'implementation of <> operator';
+COMMENT ON FUNCTION time_ne_snowflake(timestamptz, snowflake_instant) IS 'implementation of <> operator';
+COMMENT ON OPERATOR <> (snowflake_instant, timestamptz) IS 'id was minted not at the time';
+COMMENT ON OPERATOR <> (timestamptz, snowflake_instant) IS 'id was minted not at the time';
+COMMENT ON FUNCTION snowflake_ge_time(snowflake_instant, timestamptz) IS 'implementation of >= operator';
+COMMENT ON FUNCTION time_ge_snowflake(timestamptz, snowflake_instant) IS 'implementation of >= operator';
+COMMENT ON OPERATOR >= (snowflake_instant, timestamptz) IS 'id was minted at or after the time';
+COMMENT ON OPERATOR >= (timestamptz, snowflake_instant) IS 'id was minted at or before the time';
+COMMENT ON FUNCTION snowflake_gt_time(snowflake_instant, timestamptz) IS 'implementation of > operator';
+COMMENT ON FUNCTION time_gt_snowflake(timestamptz, snowflake_instant) IS 'implementation of > operator';
+COMMENT ON OPERATOR > (snowflake_instant, timestamptz) IS 'id was minted after the time';
+COMMENT ON OPERATOR > (timestamptz, snowflake_instant) IS 'id was minted before the time';
+
 -- Hash partitions by shard: shard s belongs to remainder s % modulus.  For
 -- bigint, so that plain bigint columns have it too.
 
@@ -214,24 +282,85 @@ ALTER OPERATOR FAMILY snowflake_shard_ops USING hash ADD
     FUNCTION 1 (smallint, smallint) pg_catalog.hashint2(smallint),
     FUNCTION 2 (smallint, smallint) snowflake_shard_hash(smallint, bigint);
 
--- Minting.
+COMMENT ON FUNCTION snowflake_shard_hash(bigint, bigint) IS 'hash support of snowflake_shard_ops';
+COMMENT ON FUNCTION snowflake_shard_hash(integer, bigint) IS 'hash support of snowflake_shard_ops';
+COMMENT ON FUNCTION snowflake_shard_hash(smallint, bigint) IS 'hash support of snowflake_shard_ops';
+COMMENT ON OPERATOR CLASS snowflake_shard_ops USING hash IS 'hash partitions by shard: shard s in remainder s % modulus';
+COMMENT ON OPERATOR FAMILY snowflake_shard_ops USING hash IS 'hash partitions by shard';
 
+-- Minting.  In a DEFAULT that is volatile COPY inserts row by row; so the planner
+-- support function puts snowflake_copy_nextval(), which is STABLE, in the place
+-- of snowflake_nextval() for COPY alone.  Nobody else can call it.
+
+CREATE FUNCTION snowflake_nextval_support(internal) RETURNS internal
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME';
 CREATE FUNCTION snowflake_nextval(shard integer) RETURNS snowflake
-    LANGUAGE C VOLATILE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_nextval_shard';
+    LANGUAGE C VOLATILE STRICT PARALLEL SAFE SUPPORT snowflake_nextval_support
+    AS 'MODULE_PATHNAME', 'snowflake_nextval_shard';
 CREATE FUNCTION snowflake_nextval() RETURNS snowflake
-    LANGUAGE C VOLATILE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_nextval';
+    LANGUAGE C VOLATILE STRICT PARALLEL SAFE SUPPORT snowflake_nextval_support AS 'MODULE_PATHNAME';
 CREATE FUNCTION snowflake_lastval() RETURNS snowflake
-    LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'snowflake_lastval';
+    LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME';
+CREATE FUNCTION snowflake_copy_nextval(shard integer) RETURNS snowflake
+    LANGUAGE C STABLE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'snowflake_copy_nextval_shard';
+CREATE FUNCTION snowflake_copy_nextval() RETURNS snowflake
+    LANGUAGE C STABLE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 
--- Durability: up to when ids may be minted, as it stands on disk.
+COMMENT ON FUNCTION snowflake_nextval(integer) IS 'mint an id on a shard';
+COMMENT ON FUNCTION snowflake_nextval() IS 'mint an id on this server''s own shards (snowflake.shards)';
+COMMENT ON FUNCTION snowflake_lastval() IS 'last id minted in this session';
+COMMENT ON FUNCTION snowflake_copy_nextval() IS 'what COPY calls in place of snowflake_nextval()';
+COMMENT ON FUNCTION snowflake_copy_nextval(integer) IS 'what COPY calls in place of snowflake_nextval(integer)';
+COMMENT ON FUNCTION snowflake_nextval_support(internal) IS 'planner support of snowflake_nextval';
+
+-- Durability and identity: the time up to which ids may be minted, as it is on
+-- disk, and which server wrote it.
 
 CREATE FUNCTION snowflake_horizon(
         OUT horizon timestamptz, OUT seconds_ahead double precision,
-        OUT last_renewal timestamptz, OUT last_error text)
-    LANGUAGE C VOLATILE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_horizon';
+        OUT last_renewal timestamptz, OUT last_error text,
+        OUT incarnation text, OUT clone_of text, OUT clone_evidence text)
+    LANGUAGE C VOLATILE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME';
 CREATE FUNCTION snowflake_accept_layout() RETURNS void
-    LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'snowflake_accept_layout';
-REVOKE EXECUTE ON FUNCTION snowflake_accept_layout() FROM PUBLIC;
+    LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+CREATE FUNCTION snowflake_accept_clone() RETURNS void
+    LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+
+REVOKE EXECUTE ON FUNCTION snowflake_horizon(), snowflake_accept_layout(), snowflake_accept_clone() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION snowflake_horizon() TO pg_monitor;
+
+COMMENT ON FUNCTION snowflake_horizon() IS 'time up to which ids may be minted, as it stands on disk, and who stored it';
+COMMENT ON FUNCTION snowflake_accept_layout() IS 'go on minting after a change of snowflake.layout';
+COMMENT ON FUNCTION snowflake_accept_clone() IS 'go on minting on a server that was found to be a copy';
+
+-- Statistics.  What was minted and when is not everybody's to see: they are for
+-- whoever may monitor the server.  A view's functions are called with the
+-- rights of who reads it, hence the grants on both.
+
+CREATE FUNCTION snowflake_stat_shards(OUT shard integer, OUT minted bigint, OUT exhausted bigint,
+    OUT clock_behind bigint, OUT waited interval, OUT last_id snowflake,
+    OUT last_minted_at timestamptz, OUT stats_reset timestamptz)
+    RETURNS SETOF record
+    LANGUAGE C VOLATILE STRICT PARALLEL SAFE ROWS 10 AS 'MODULE_PATHNAME';
+CREATE FUNCTION snowflake_stat_backends(OUT pid integer, OUT shard integer, OUT last_id snowflake,
+    OUT minted bigint, OUT waits bigint, OUT waited interval)
+    RETURNS SETOF record
+    LANGUAGE C VOLATILE STRICT PARALLEL SAFE ROWS 100 AS 'MODULE_PATHNAME';
+CREATE FUNCTION snowflake_stat_reset() RETURNS void
+    LANGUAGE C VOLATILE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME';
+
+CREATE VIEW pg_stat_snowflake AS SELECT * FROM snowflake_stat_shards();
+CREATE VIEW pg_stat_snowflake_backends AS SELECT * FROM snowflake_stat_backends();
+
+REVOKE ALL ON FUNCTION snowflake_stat_shards(), snowflake_stat_backends(), snowflake_stat_reset() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION snowflake_stat_shards(), snowflake_stat_backends() TO pg_monitor;
+GRANT SELECT ON pg_stat_snowflake, pg_stat_snowflake_backends TO pg_monitor;
+
+COMMENT ON FUNCTION snowflake_stat_shards() IS 'statistics of shards: see the view pg_stat_snowflake';
+COMMENT ON FUNCTION snowflake_stat_backends() IS 'statistics of sessions: see the view pg_stat_snowflake_backends';
+COMMENT ON FUNCTION snowflake_stat_reset() IS 'set the counters of pg_stat_snowflake to 0';
+COMMENT ON VIEW pg_stat_snowflake IS 'what each shard has minted, and how its calls waited';
+COMMENT ON VIEW pg_stat_snowflake_backends IS 'what each live session has minted, and how it waited';
 
 -- Short texts for URLs.  All of a form have one length, and from id 0 up they
 -- sort as the ids do under COLLATE "C".
@@ -250,6 +379,13 @@ CREATE FUNCTION snowflake_to_base62(id bigint) RETURNS text
     LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE LEAKPROOF AS 'MODULE_PATHNAME', 'snowflake_to_base62';
 CREATE FUNCTION snowflake_from_base62(id text) RETURNS snowflake
     LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_from_base62';
+
+COMMENT ON FUNCTION snowflake_to_base32(bigint) IS 'id as 13 characters in Crockford''s base32';
+COMMENT ON FUNCTION snowflake_from_base32(text) IS 'id from 13 characters in Crockford''s base32';
+COMMENT ON FUNCTION snowflake_to_base58(bigint) IS 'id as 11 characters in Bitcoin''s base58';
+COMMENT ON FUNCTION snowflake_from_base58(text) IS 'id from 11 characters in Bitcoin''s base58';
+COMMENT ON FUNCTION snowflake_to_base62(bigint) IS 'id as 11 characters in base62, 0-9A-Za-z';
+COMMENT ON FUNCTION snowflake_from_base62(text) IS 'id from 11 characters in base62, 0-9A-Za-z';
 
 -- Partitions by time: a range of ids for each step of time.
 --
@@ -467,6 +603,8 @@ BEGIN
     END LOOP;
 END
 $$;
+
+COMMENT ON FUNCTION snowflake_make_partitions(regclass, timestamptz, timestamptz, interval) IS 'make the missing partitions of a table for each step of time';
 
 -- Migration: the DDL that turns an existing key into one that mints itself.
 --
@@ -723,86 +861,180 @@ BEGIN
 END
 $$;
 
--- What each of these is for, for \dT+, \df+, \dC+ and \dv+.
-
-COMMENT ON TYPE snowflake IS '64-bit, time-ordered id; a bigint in all but name';
-COMMENT ON FUNCTION snowflake_in(cstring) IS 'I/O: bigint''s own';
-COMMENT ON FUNCTION snowflake_out(snowflake) IS 'I/O: bigint''s own';
-COMMENT ON FUNCTION snowflake_recv(internal) IS 'I/O: bigint''s own';
-COMMENT ON FUNCTION snowflake_send(snowflake) IS 'I/O: bigint''s own';
-COMMENT ON FUNCTION snowflake(smallint) IS 'convert smallint to snowflake';
-COMMENT ON FUNCTION snowflake(integer) IS 'convert integer to snowflake';
-COMMENT ON FUNCTION snowflake(numeric) IS 'convert numeric to snowflake, rounding';
-COMMENT ON CAST (snowflake AS bigint) IS 'the same 64 bits; lends snowflake all operators of bigint';
-COMMENT ON CAST (bigint AS snowflake) IS 'the same 64 bits, on assignment';
-COMMENT ON CAST (smallint AS snowflake) IS 'on assignment';
-COMMENT ON CAST (integer AS snowflake) IS 'on assignment';
-COMMENT ON CAST (numeric AS snowflake) IS 'on assignment';
-COMMENT ON CAST (snowflake AS timestamptz) IS 'the time of minting, in the cluster''s layout';
-COMMENT ON FUNCTION snowflake_timestamp(bigint) IS 'time of an id''s minting, in the cluster''s layout';
-COMMENT ON FUNCTION snowflake_timestamp(bigint, text) IS 'time of an id''s minting, in a given layout';
-COMMENT ON FUNCTION snowflake_shard(bigint) IS 'shard of an id, in the cluster''s layout';
-COMMENT ON FUNCTION snowflake_shard(bigint, text) IS 'shard of an id, in a given layout';
-COMMENT ON FUNCTION snowflake_sequence(bigint) IS 'sequence number of an id within its tick and shard, in the cluster''s layout';
-COMMENT ON FUNCTION snowflake_sequence(bigint, text) IS 'sequence number of an id within its tick and shard, in a given layout';
-COMMENT ON FUNCTION snowflake_decode(bigint) IS 'time, shard and sequence of an id, in the cluster''s layout';
-COMMENT ON FUNCTION snowflake_decode(bigint, text) IS 'time, shard and sequence of an id, in a given layout';
-COMMENT ON FUNCTION snowflake_fields(bigint) IS 'fields of an id explained, in the cluster''s layout';
-COMMENT ON FUNCTION snowflake_fields(bigint, text) IS 'fields of an id explained, in a given layout';
-COMMENT ON FUNCTION snowflake_encode(timestamptz, integer, integer) IS 'id of a time, shard and sequence, in the cluster''s layout';
-COMMENT ON FUNCTION snowflake_encode(timestamptz, integer, integer, text) IS 'id of a time, shard and sequence, in a given layout';
-COMMENT ON FUNCTION snowflake_floor(timestamptz) IS 'least id of a time''s tick, in the cluster''s layout';
-COMMENT ON FUNCTION snowflake_floor(timestamptz, text) IS 'least id of a time''s tick, in a given layout';
-COMMENT ON FUNCTION snowflake_ceil(timestamptz) IS 'greatest id of a time''s tick, in the cluster''s layout';
-COMMENT ON FUNCTION snowflake_ceil(timestamptz, text) IS 'greatest id of a time''s tick, in a given layout';
-COMMENT ON FUNCTION snowflake_layouts() IS 'the preset layouts and the cluster''s own';
-COMMENT ON VIEW snowflake_layouts IS 'the preset layouts and the cluster''s own';
-COMMENT ON FUNCTION snowflake_nextval(integer) IS 'mint an id on a shard';
-COMMENT ON FUNCTION snowflake_nextval() IS 'mint an id on this server''s own shards (snowflake.shards)';
-COMMENT ON FUNCTION snowflake_lastval() IS 'last id minted in this session';
-COMMENT ON FUNCTION snowflake_horizon() IS 'time up to which ids may be minted, as it stands on disk';
-COMMENT ON FUNCTION snowflake_accept_layout() IS 'go on minting after a change of snowflake.layout';
-COMMENT ON TYPE snowflake_instant IS 'an id seen as its time; not meant to be named';
-COMMENT ON FUNCTION snowflake_instant_in(cstring) IS 'I/O: bigint''s own';
-COMMENT ON FUNCTION snowflake_instant_out(snowflake_instant) IS 'I/O: bigint''s own';
-COMMENT ON CAST (snowflake AS snowflake_instant) IS 'lends snowflake the operators with timestamptz';
-COMMENT ON FUNCTION snowflake_last_before(timestamptz) IS 'last id of a time before the given one';
-COMMENT ON FUNCTION snowflake_last_until(timestamptz) IS 'last id of the given time or one before it';
-COMMENT ON FUNCTION snowflake_time_support(internal) IS 'planner support of the operators between ids and times';
-COMMENT ON FUNCTION snowflake_shard_hash(bigint, bigint) IS 'hash support of snowflake_shard_ops';
-COMMENT ON FUNCTION snowflake_shard_hash(integer, bigint) IS 'hash support of snowflake_shard_ops';
-COMMENT ON FUNCTION snowflake_shard_hash(smallint, bigint) IS 'hash support of snowflake_shard_ops';
-COMMENT ON OPERATOR CLASS snowflake_shard_ops USING hash IS 'hash partitions by shard: shard s in remainder s % modulus';
-COMMENT ON OPERATOR FAMILY snowflake_shard_ops USING hash IS 'hash partitions by shard';
-COMMENT ON FUNCTION snowflake_lt_time(snowflake_instant, timestamptz) IS 'implementation of < operator';
-COMMENT ON FUNCTION time_lt_snowflake(timestamptz, snowflake_instant) IS 'implementation of < operator';
-COMMENT ON OPERATOR < (snowflake_instant, timestamptz) IS 'id was minted before the time';
-COMMENT ON OPERATOR < (timestamptz, snowflake_instant) IS 'id was minted after the time';
-COMMENT ON FUNCTION snowflake_le_time(snowflake_instant, timestamptz) IS 'implementation of <= operator';
-COMMENT ON FUNCTION time_le_snowflake(timestamptz, snowflake_instant) IS 'implementation of <= operator';
-COMMENT ON OPERATOR <= (snowflake_instant, timestamptz) IS 'id was minted at or before the time';
-COMMENT ON OPERATOR <= (timestamptz, snowflake_instant) IS 'id was minted at or after the time';
-COMMENT ON FUNCTION snowflake_eq_time(snowflake_instant, timestamptz) IS 'implementation of = operator';
-COMMENT ON FUNCTION time_eq_snowflake(timestamptz, snowflake_instant) IS 'implementation of = operator';
-COMMENT ON OPERATOR = (snowflake_instant, timestamptz) IS 'id was minted at the time';
-COMMENT ON OPERATOR = (timestamptz, snowflake_instant) IS 'id was minted at the time';
-COMMENT ON FUNCTION snowflake_ne_time(snowflake_instant, timestamptz) IS 'implementation of <> operator';
-COMMENT ON FUNCTION time_ne_snowflake(timestamptz, snowflake_instant) IS 'implementation of <> operator';
-COMMENT ON OPERATOR <> (snowflake_instant, timestamptz) IS 'id was minted not at the time';
-COMMENT ON OPERATOR <> (timestamptz, snowflake_instant) IS 'id was minted not at the time';
-COMMENT ON FUNCTION snowflake_ge_time(snowflake_instant, timestamptz) IS 'implementation of >= operator';
-COMMENT ON FUNCTION time_ge_snowflake(timestamptz, snowflake_instant) IS 'implementation of >= operator';
-COMMENT ON OPERATOR >= (snowflake_instant, timestamptz) IS 'id was minted at or after the time';
-COMMENT ON OPERATOR >= (timestamptz, snowflake_instant) IS 'id was minted at or before the time';
-COMMENT ON FUNCTION snowflake_gt_time(snowflake_instant, timestamptz) IS 'implementation of > operator';
-COMMENT ON FUNCTION time_gt_snowflake(timestamptz, snowflake_instant) IS 'implementation of > operator';
-COMMENT ON OPERATOR > (snowflake_instant, timestamptz) IS 'id was minted after the time';
-COMMENT ON OPERATOR > (timestamptz, snowflake_instant) IS 'id was minted before the time';
-COMMENT ON FUNCTION snowflake_to_base32(bigint) IS 'id as 13 characters in Crockford''s base32';
-COMMENT ON FUNCTION snowflake_from_base32(text) IS 'id from 13 characters in Crockford''s base32';
-COMMENT ON FUNCTION snowflake_to_base58(bigint) IS 'id as 11 characters in Bitcoin''s base58';
-COMMENT ON FUNCTION snowflake_from_base58(text) IS 'id from 11 characters in Bitcoin''s base58';
-COMMENT ON FUNCTION snowflake_to_base62(bigint) IS 'id as 11 characters in base62, 0-9A-Za-z';
-COMMENT ON FUNCTION snowflake_from_base62(text) IS 'id from 11 characters in base62, 0-9A-Za-z';
-COMMENT ON FUNCTION snowflake_make_partitions(regclass, timestamptz, timestamptz, interval) IS 'make the missing partitions of a table for each step of time';
 COMMENT ON FUNCTION snowflake_adopt(regclass, name, integer, boolean) IS 'turn a serial, identity or integer key into one that mints itself';
+
+-- Audit: what a column holds that it should not, found in one pass.
+--
+-- Only reads, and leaves nothing behind, so that it works on a standby.  Being
+-- STABLE, it sees all portions of the table as of its call.  A portion is so
+-- many blocks of each partition and child, all read by way of the table that
+-- was named, whose privileges count.  Rows are put into groups of like ones,
+-- of which each finding then takes its share, so that a row is looked at once.
+-- (A planner that might take a parallel plan would read the whole table
+-- for each portion; with row security an audit would be one of what the caller
+-- may see.)
+
+CREATE FUNCTION snowflake_audit("table" regclass, "column" name, layout text DEFAULT NULL,
+        expected_shards text DEFAULT NULL, earliest timestamptz DEFAULT NULL,
+        OUT finding text, OUT ids bigint, OUT shards text,
+        OUT first_id snowflake, OUT first_at timestamptz,
+        OUT last_id snowflake, OUT last_at timestamptz)
+    RETURNS SETOF record ROWS 6
+    LANGUAGE plpgsql STABLE PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
+    SET row_security = off
+    SET jit = off
+    SET enable_tidscan = on
+    SET max_parallel_workers_per_gather = 0
+AS $$
+DECLARE
+    target    ALIAS FOR $1;
+    id_name   ALIAS FOR $2;
+    least_portion CONSTANT integer := 2048;     -- of blocks, 16 MB
+    portions  CONSTANT integer := 20;           -- at most
+    own       regnamespace;    -- the extension's schema
+    relation  record;
+    id_type   oid;
+    now       timestamptz := clock_timestamp();
+    reading   text;            -- further arguments of what reads ids
+    last      record;          -- the layout's last shard and sequence
+    element   text;
+    range     bigint[];
+    expected  int8multirange;  -- NULL: not asked for
+    -- the blocks of each partition and child
+    sizes     bigint[];
+    portion   bigint;
+    at        bigint := 0;
+    place     text := '';
+    -- groups of ids, by shard and by what is remarkable
+    of_shard  integer[];
+    is_future boolean[];
+    is_early  boolean[];
+    is_end    boolean[];
+    counts    bigint[];
+    firsts    bigint[];
+    lasts     bigint[];
+BEGIN
+    IF target IS NULL OR id_name IS NULL THEN
+        RAISE null_value_not_allowed USING
+            MESSAGE = 'table and column must not be null';
+    END IF;
+    SELECT c.relname, c.relkind INTO relation FROM pg_class AS c WHERE c.oid = target;
+    IF NOT FOUND THEN
+        RAISE undefined_table USING
+            MESSAGE = format('relation with OID %s does not exist', target::oid);
+    END IF;
+    IF relation.relkind NOT IN ('r', 'p', 'm', 'v', 'f') THEN
+        RAISE wrong_object_type USING
+            MESSAGE = format('"%s" is not a table or view', relation.relname);
+    END IF;
+    SELECT a.atttypid INTO id_type FROM pg_attribute AS a
+     WHERE a.attrelid = target AND a.attname = id_name AND NOT a.attisdropped;
+    IF NOT FOUND THEN
+        RAISE undefined_column USING
+            MESSAGE = format('column "%s" of relation "%s" does not exist', id_name, relation.relname);
+    END IF;
+    SELECT extnamespace INTO STRICT own FROM pg_extension WHERE extname = 'snowflake';
+    WHILE (SELECT typtype = 'd' FROM pg_type WHERE oid = id_type) LOOP
+        id_type := (SELECT typbasetype FROM pg_type WHERE oid = id_type);
+    END LOOP;
+    IF id_type NOT IN ('bigint'::regtype, format('%s.snowflake', own)::regtype) THEN
+        RAISE datatype_mismatch USING
+            MESSAGE = format('column "%s" of relation "%s" holds no snowflakes', id_name, relation.relname),
+            DETAIL = format('It is of type %s, not snowflake or bigint.', format_type(id_type, NULL)),
+            HINT = 'To audit ids that are stored otherwise, audit a view that casts them to bigint.';
+    END IF;
+
+    -- Arguments have exactly the functions' types, here and below: whoever may
+    -- create functions in the extension's schema could offer a closer match.
+    reading := coalesce(', ' || quote_literal(layout) || '::text', '');
+    EXECUTE format('SELECT %1$s.snowflake_shard($2%2$s) AS shard, %1$s.snowflake_sequence($2%2$s) AS sequence, '
+                   'coalesce($1, %1$s.snowflake_timestamp($3%2$s)) AS earliest', own, reading)
+        INTO last USING earliest, -1::bigint, 0::bigint;
+
+    -- The server's own shards mean nothing in another layout.
+    IF expected_shards IS NULL AND layout IS NULL THEN
+        expected_shards := current_setting('snowflake.shards');
+    END IF;
+    FOREACH element IN ARRAY coalesce(string_to_array(nullif(btrim(expected_shards), ''), ','), '{}') LOOP
+        range := regexp_match(element, '^\s*(\d{1,18})\s*(?:-\s*(\d{1,18})\s*)?$')::bigint[];
+        IF range IS NULL OR range[2] < range[1] THEN
+            RAISE invalid_parameter_value USING
+                MESSAGE = format('invalid list of shards "%s"', expected_shards),
+                DETAIL = format('"%s" is not a shard or a range of shards.', btrim(element)),
+                HINT = 'A list of shards is written as in snowflake.shards: 5, 0-7 or 1,5,9-12.';
+        END IF;
+        IF coalesce(range[2], range[1]) > last.shard THEN
+            RAISE invalid_parameter_value USING
+                MESSAGE = format('shard %s is out of range', coalesce(range[2], range[1])),
+                DETAIL = format('The layout has shards 0 to %s.', last.shard);
+        END IF;
+        expected := coalesce(expected, '{}') + int8multirange(int8range(range[1], coalesce(range[2], range[1]), '[]'));
+    END LOOP;
+
+    -- What is no ordinary table through and through has no blocks to go by,
+    -- and who may read but some columns may not name one.  Both are read in
+    -- one portion.
+    WITH RECURSIVE members(oid) AS (
+        SELECT target::oid
+        UNION
+        SELECT i.inhrelid FROM members AS m JOIN pg_inherits AS i ON i.inhparent = m.oid)
+    SELECT CASE WHEN has_table_privilege(target, 'SELECT')
+                     AND bool_and(c.relkind = 'p' OR a.amname IS NOT DISTINCT FROM 'heap')
+                THEN array_agg(coalesce(pg_relation_size(c.oid), 0) / current_setting('block_size')::bigint)
+                     FILTER (WHERE c.relkind <> 'p') END
+      INTO sizes
+      FROM members
+      JOIN pg_class AS c ON c.oid = members.oid
+      LEFT JOIN pg_am AS a ON a.oid = c.relam;
+    portion := greatest((SELECT max(size) FROM unnest(sizes) AS size) / portions + 1, least_portion);
+
+    LOOP
+        IF portion < ANY (sizes) THEN
+            place := format('WHERE ctid >= ''(%s,0)''', at)
+                || CASE WHEN at + portion < ANY (sizes) THEN format(' AND ctid < ''(%s,0)''', at + portion) ELSE '' END;
+        END IF;
+        EXECUTE format(
+            'SELECT array_agg(shard), array_agg(is_future), array_agg(is_early), array_agg(is_end), '
+            '       array_agg(ids), array_agg(first), array_agg(last) '
+            '  FROM (SELECT shard, is_future, is_early, is_end, sum(ids)::bigint AS ids, min(first) AS first, max(last) AS last '
+            '          FROM (SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7) '
+            '                UNION ALL '
+            '                SELECT %1$s.snowflake_shard(id%2$s), %1$s.snowflake_timestamp(id%2$s) > $8, '
+            '                       %1$s.snowflake_timestamp(id%2$s) < $9, %1$s.snowflake_sequence(id%2$s) = $10, '
+            '                       count(*), min(id), max(id) '
+            '                  FROM (SELECT %3$I::bigint AS id FROM %4$s %5$s) AS portion '
+            '                 GROUP BY 1, 2, 3, 4) AS part(shard, is_future, is_early, is_end, ids, first, last) '
+            '         GROUP BY shard, is_future, is_early, is_end) AS seen', own, reading, id_name, target, place)
+            INTO of_shard, is_future, is_early, is_end, counts, firsts, lasts
+            USING of_shard, is_future, is_early, is_end, counts, firsts, lasts, now, last.earliest, last.sequence;
+        EXIT WHEN place = '';
+        at := at + portion;
+        RAISE NOTICE USING MESSAGE = (
+            SELECT format('audited %s of %s blocks of "%s", %s%%', done, whole, relation.relname, div(100 * done, whole))
+              FROM (SELECT sum(least(size, at)) AS done, sum(size) AS whole FROM unnest(sizes) AS size) AS progress);
+        EXIT WHEN at >= ALL (sizes);
+    END LOOP;
+
+    RETURN QUERY EXECUTE format(
+        'WITH seen AS (SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7) '
+        '                  AS seen(shard, is_future, is_early, is_end, ids, first, last)), '
+        'found AS (SELECT f.place, f.finding, s.shard, sum(s.ids) AS ids, min(s.first) AS first, max(s.last) AS last, '
+        '                 row_number() OVER (PARTITION BY f.place ORDER BY sum(s.ids) DESC, s.shard) AS rank '
+        '            FROM (VALUES (1, ''all ids''), (2, ''null''), (3, ''in the future''), (4, ''too early''), '
+        '                         (5, ''unexpected shard''), (6, ''end of sequence'')) AS f(place, finding) '
+        '            LEFT JOIN seen AS s ON CASE f.place WHEN 1 THEN s.shard IS NOT NULL WHEN 2 THEN s.shard IS NULL '
+        '                                   WHEN 3 THEN s.is_future WHEN 4 THEN s.is_early '
+        '                                   WHEN 5 THEN NOT s.shard::bigint <@ $8 ELSE s.is_end END '
+        '           GROUP BY f.place, f.finding, s.shard) '
+        'SELECT finding, CASE WHEN place <> 5 OR $8 IS NOT NULL THEN coalesce(sum(ids), 0)::bigint END, '
+        '       string_agg(format(''%%s: %%s'', shard, ids), '', '' ORDER BY rank) FILTER (WHERE rank <= 5 AND shard IS NOT NULL) '
+        '           || CASE WHEN count(shard) > 5 THEN format('', %%s more'', count(shard) - 5) ELSE '''' END, '
+        '       min(first)::%1$s.snowflake, %1$s.snowflake_timestamp(min(first)%2$s), '
+        '       max(last)::%1$s.snowflake, %1$s.snowflake_timestamp(max(last)%2$s) '
+        '  FROM found GROUP BY place, finding ORDER BY place', own, reading)
+        USING of_shard, is_future, is_early, is_end, counts, firsts, lasts, expected;
+END
+$$;
+
+COMMENT ON FUNCTION snowflake_audit(regclass, name, text, text, timestamptz) IS 'count the ids of a column that it should not hold';

@@ -27,7 +27,7 @@
 /* From 18 on a module tells its name and version. */
 #if PG_VERSION_NUM >= 180000
 #define SNOWFLAKE_MODULE_MAGIC \
-	PG_MODULE_MAGIC_EXT(.name = "snowflake", .version = "1.1")
+	PG_MODULE_MAGIC_EXT(.name = "snowflake", .version = "1.0")
 #else
 #define SNOWFLAKE_MODULE_MAGIC PG_MODULE_MAGIC
 #endif

@@ -106,7 +106,6 @@
 #include "wait.h"
 
 PG_FUNCTION_INFO_V1(snowflake_horizon);
-PG_FUNCTION_INFO_V1(snowflake_horizon_1_1);
 PG_FUNCTION_INFO_V1(snowflake_accept_layout);
 PG_FUNCTION_INFO_V1(snowflake_accept_clone);
 
@@ -255,7 +254,7 @@ read_page(HorizonRecord *record, bool *found, char *reason, size_t size)
 /*
  * Does the record tell the layout, rather than the one before?  Their horizons
  * do not say which is the later one: the file of a base backup may have a high
- * one, and a clean stop lowers it.  So changes are counted, from 1.1 on.
+ * one, and a clean stop lowers it.  So changes are counted.
  */
 static bool
 tells_layout(const HorizonRecord *record)
@@ -1022,13 +1021,12 @@ static const Oid horizon_columns[] = {TIMESTAMPTZOID, FLOAT8OID,
 									  TEXTOID};
 
 #define HORIZON_COLUMNS lengthof(horizon_columns)
-#define HORIZON_COLUMNS_1_0 4
 
-/* A row of the first columns of snowflake_horizon(), as many as are asked for. */
-static Datum
-horizon_row(FunctionCallInfo fcinfo, int columns)
+/* The horizon as it is on disk, and who stored it. */
+Datum
+snowflake_horizon(PG_FUNCTION_ARGS)
 {
-	TupleDesc	row = result_row(fcinfo, horizon_columns, columns);
+	TupleDesc	row = result_row(fcinfo, horizon_columns, HORIZON_COLUMNS);
 	TimestampTz horizon;
 	TimestampTz renewed_at;
 	Identity	self;
@@ -1065,24 +1063,7 @@ horizon_row(FunctionCallInfo fcinfo, int columns)
 	values[4] = CStringGetTextDatum(us);
 	values[5] = CStringGetTextDatum(them);
 	values[6] = CStringGetTextDatum(self.evidence);
-	return HeapTupleGetDatum(heap_form_tuple(row, values, nulls));
-}
-
-/* For databases whose extension is still of version 1.0 */
-Datum
-snowflake_horizon(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_DATUM(horizon_row(fcinfo, HORIZON_COLUMNS_1_0));
-}
-
-/*
- * The same with who we are.  Under a name of its own, so that version 1.1
- * cannot be made with a library that has only four values to give.
- */
-Datum
-snowflake_horizon_1_1(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_DATUM(horizon_row(fcinfo, HORIZON_COLUMNS));
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(row, values, nulls)));
 }
 
 static void

@@ -27,7 +27,7 @@ typedef enum StartMode
 typedef struct Identity
 {
 	uint64 system;		/* the server's own identifier, given by initdb */
-	uint64 incarnation; /* a random number; 0: nobody's, from version 1.0 */
+	uint64 incarnation; /* a random number; 0: nobody's */
 	uint64 clone_of;	/* the incarnation that evidence speaks of */
 	uint64 inode;		/* of a file that is never written again */
 	int64  born;		/* when that file was made, in ns since 1970 */

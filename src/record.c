@@ -9,9 +9,6 @@
  *
  * Invariants:
  *	- what is not a record, byte for byte, is never taken for one;
- *	- every version that was ever released is read, and the last one written.
- *	  Version 1 lacks what it does not have in common with the other, which
- *	  then is zero;
  *	- when record_write_file() returns true the record survives a loss of
  *	  power, and when it returns false the one before it may still be there.
  *
@@ -32,27 +29,11 @@
 #define HORIZON_TEMP_FILE HORIZON_FILE ".tmp"
 
 #define HORIZON_MAGIC 0x534E4F57 /* "SNOW" */
-#define HORIZON_VERSION 2
-
-/* As it was in snowflake 1.0 */
-typedef struct HorizonRecordV1
-{
-	uint32		magic;
-	uint32		version;
-	TimestampTz horizon;
-	/* cppcheck-suppress unusedStructMember ; it takes its place */
-	char	  layout[LAYOUT_TEXT_SIZE];
-	uint32	  reserved;
-	pg_crc32c crc;
-} HorizonRecordV1;
+#define HORIZON_VERSION 1
 
 StaticAssertDecl(offsetof(HorizonRecord, crc) + sizeof(pg_crc32c) ==
 					 sizeof(HorizonRecord),
 				 "the record has no padding after its checksum");
-StaticAssertDecl(offsetof(HorizonRecord, writer) ==
-					 offsetof(HorizonRecordV1, reserved),
-				 "the two versions are the same up to the writer");
-
 static pg_crc32c
 crc_of(const void *bytes, size_t length)
 {
@@ -86,34 +67,23 @@ bool
 record_parse(HorizonRecord *record, const char *bytes, int length,
 			 char *reason, size_t size)
 {
-	int		  expected = sizeof(*record);
-	pg_crc32c crc;
-
 	memset(record, 0, sizeof(*record));
 	memcpy(record, bytes, Min(length, sizeof(*record)));
-	if (record->version == 1)
-		expected = sizeof(HorizonRecordV1);
 
 	if (length < (int) offsetof(HorizonRecord, horizon) ||
 		record->magic != HORIZON_MAGIC)
 		snprintf(reason, size, "it is not a horizon record");
-	else if (record->version < 1 || record->version > HORIZON_VERSION)
+	else if (record->version != HORIZON_VERSION)
 		snprintf(reason, size,
-				 "it is of version %u, and this library reads versions 1 to %d",
+				 "it is of version %u, and this library reads version %d",
 				 record->version, HORIZON_VERSION);
-	else if (length != expected)
-		snprintf(reason, size, "it has %d of %d bytes", length, expected);
-	else
-	{
-		memcpy(&crc, bytes + expected - sizeof(crc), sizeof(crc));
-		if (crc == crc_of(bytes, expected - sizeof(crc)))
-		{
-			if (record->version == 1)
-				memset(&record->writer, 0, sizeof(record->writer));
-			return true;
-		}
+	else if (length != sizeof(*record))
+		snprintf(reason, size, "it has %d of %d bytes", length,
+				 (int) sizeof(*record));
+	else if (record->crc != crc_of(record, offsetof(HorizonRecord, crc)))
 		snprintf(reason, size, "its checksum is wrong");
-	}
+	else
+		return true;
 	return false;
 }
 

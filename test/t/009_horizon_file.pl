@@ -50,8 +50,8 @@ my %damage = (
 	'longer'       => [ sub { write_bytes($good . "\0") }, qr/it has \d+ of \d+ bytes/ ],
 	'bit-flipped'  => [ sub { write_bytes($flipped) }, qr/its checksum is wrong/ ],
 	'of something else' => [ sub { write_bytes('x' x length $good) }, qr/it is not a horizon record/ ],
-	'of a future version' => [ sub { my $new = $good; substr($new, 4, 4) = pack('L', 3); write_bytes($new) },
-		qr/it is of version 3, and this library reads versions 1 to 2/ ],
+	'of a future version' => [ sub { my $new = $good; substr($new, 4, 4) = pack('L', 2); write_bytes($new) },
+		qr/it is of version 2, and this library reads version 1/ ],
 	'unreadable'   => [ sub { write_bytes($good); chmod(0, $file) }, qr/could not open file "snowflake\.horizon": Permission denied/ ],
 	'a directory'  => [ sub { unlink $file; mkdir $file }, qr/could not read file "snowflake\.horizon": Is a directory/ ]);
 
