@@ -23,6 +23,7 @@ OBJS = \
 	src/planner.o \
 	src/record.o \
 	src/report.o \
+	src/server.o \
 	src/settings.o \
 	src/shards.o \
 	src/stats.o \

@@ -295,10 +295,10 @@ COMMENT ON OPERATOR FAMILY snowflake_shard_ops USING hash IS 'hash partitions by
 CREATE FUNCTION snowflake_nextval_support(internal) RETURNS internal
     LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME';
 CREATE FUNCTION snowflake_nextval(shard integer) RETURNS snowflake
-    LANGUAGE C VOLATILE STRICT PARALLEL SAFE SUPPORT snowflake_nextval_support
+    LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED SUPPORT snowflake_nextval_support
     AS 'MODULE_PATHNAME', 'snowflake_nextval_shard';
 CREATE FUNCTION snowflake_nextval() RETURNS snowflake
-    LANGUAGE C VOLATILE STRICT PARALLEL SAFE SUPPORT snowflake_nextval_support AS 'MODULE_PATHNAME';
+    LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED SUPPORT snowflake_nextval_support AS 'MODULE_PATHNAME';
 CREATE FUNCTION snowflake_lastval() RETURNS snowflake
     LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME';
 CREATE FUNCTION snowflake_copy_nextval(shard integer) RETURNS snowflake
@@ -319,6 +319,7 @@ COMMENT ON FUNCTION snowflake_nextval_support(internal) IS 'planner support of s
 CREATE FUNCTION snowflake_horizon(
         OUT horizon timestamptz, OUT seconds_ahead double precision,
         OUT last_renewal timestamptz, OUT last_error text,
+        OUT waiting_for text, OUT waiting_since timestamptz,
         OUT incarnation text, OUT clone_of text, OUT clone_evidence text)
     LANGUAGE C VOLATILE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME';
 CREATE FUNCTION snowflake_accept_layout() RETURNS void
@@ -331,7 +332,7 @@ GRANT EXECUTE ON FUNCTION snowflake_horizon() TO pg_monitor;
 
 COMMENT ON FUNCTION snowflake_horizon() IS 'time up to which ids may be minted, as it stands on disk, and who stored it';
 COMMENT ON FUNCTION snowflake_accept_layout() IS 'go on minting after a change of snowflake.layout';
-COMMENT ON FUNCTION snowflake_accept_clone() IS 'go on minting on a server that was found to be a copy';
+COMMENT ON FUNCTION snowflake_accept_clone() IS 'go on minting on a server that was found to be a clone';
 
 -- Statistics.  What was minted and when is not everybody's to see: they are for
 -- whoever may monitor the server.  A view's functions are called with the

@@ -57,13 +57,6 @@ extern PGDLLEXPORT void _PG_init(void);
 	pg_proc_aclcheck(function, role, mode)
 #endif
 
-/* From 16 on a resource owner ends the reading of a page that failed. */
-#if PG_VERSION_NUM >= 160000
-#define abort_buffer_io() ((void) 0)
-#else
-#define abort_buffer_io() AbortBufferIO()
-#endif
-
 /* From 16 on relation files have locators, from 17 on processes numbers. */
 #if PG_VERSION_NUM < 160000
 typedef RelFileNode RelFileLocator;

@@ -22,9 +22,9 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
-#include "horizon.h"
 #include "layout.h"
 #include "report.h"
+#include "server.h"
 #include "settings.h"
 
 PG_FUNCTION_INFO_V1(snowflake_decode);
@@ -89,7 +89,7 @@ layout_argument(FunctionCallInfo fcinfo, int argument)
 	text	 *arg;
 
 	if (PG_NARGS() <= argument)
-		return cluster_layout();
+		return server_layout();
 	arg = PG_GETARG_TEXT_PP(argument);
 	site = call_site(fcinfo);
 	if (site->layout_text == NULL ||

@@ -43,11 +43,13 @@
 #include "storage/spin.h"
 #include "utils/timestamp.h"
 
+#include "bounds.h"
 #include "compat.h"
 #include "generator.h"
 #include "horizon.h"
 #include "layout.h"
 #include "report.h"
+#include "server.h"
 #include "settings.h"
 #include "wait.h"
 
@@ -76,7 +78,7 @@ typedef struct ShardState
 typedef struct BackendSlot
 {
 	slock_t			 lock;
-	int				 pid; /* 0: nobody's, and the rest is meaningless */
+	int				 pid; /* 0: free, and the rest is meaningless */
 	int64			 waits;
 	int64			 waited_us;
 	pg_atomic_uint64 last_id; /* NO_ID before any */
@@ -104,8 +106,8 @@ StaticAssertDecl(sizeof(ShardState) <= PG_CACHE_LINE_SIZE &&
 typedef enum Outcome
 {
 	TAKEN,
-	FULL, /* no position left in this tick */
-	STALE /* the tick given is over: read the clock */
+	EXHAUSTED, /* no position left in this tick */
+	STALE	   /* the tick given is over: read the clock */
 } Outcome;
 
 /* A call on its way to an id. */
@@ -117,7 +119,7 @@ typedef struct MintCall
 	bool  met_behind;	 /* it met such a clock */
 } MintCall;
 
-/* What there is one of. */
+/* State of the whole server. */
 typedef struct GeneratorState
 {
 	pg_atomic_uint64 stats_reset;	  /* when the counters were set to 0 */
@@ -132,6 +134,13 @@ static PaddedSlot	  *slots = NULL;
 /* This backend's slot, and what it mints with, from its first mint on. */
 static BackendSlot	*my_slot = NULL;
 static const Layout *my_layout = NULL;
+
+/*
+ * The last id that this session minted by snowflake_nextval().  Ids that it
+ * minted by snowflake_nextval(shard) do not count: they would lead the search
+ * for a shard astray.
+ */
+static int64 my_last_own_id = NO_ID;
 
 /* Has this session met another one on a shard since it last had to wait? */
 static bool met_others = false;
@@ -194,9 +203,9 @@ generator_shmem_startup(void)
 static const Layout *
 check_server(void)
 {
-	const Layout *layout = cluster_layout();
+	const Layout *layout = server_layout();
 
-	refuse_to_mint_as_copy();
+	server_check_clone();
 	return layout;
 }
 
@@ -307,9 +316,22 @@ wait_for_tick_after(int64 tick)
 		(void) wait_us(Min(us, layout->tick_us), event);
 }
 
-/* Count a call that met a clock that is behind, and say so in the log. */
+/*
+ * What the clock is behind, for a message.  No session has minted in the tick
+ * of the floor yet: ids of before the start, or of another server, may lie just
+ * before it.
+ */
+static const char *
+name_of_bound(int64 latest_tick)
+{
+	return latest_tick == (int64) pg_atomic_read_u64(&bounds->floor) ?
+			   "the snowflake horizon that was found at the start" :
+			   "the last snowflake id";
+}
+
+/* Count a call that met a clock that is behind, and log it. */
 static pg_noinline void
-note_clock_behind(int64 behind_us)
+note_clock_behind(const char *behind, int64 latest_tick)
 {
 	if (my_call.met_behind)
 		return;
@@ -318,12 +340,9 @@ note_clock_behind(int64 behind_us)
 	my_call.shard->counters.clock_behind++;
 	SpinLockRelease(&my_call.shard->lock);
 	if (may_log_now(&generator->log_clock_after, CLOCK_LOG_INTERVAL_US))
-		ereport(LOG, (errmsg("clock is " INT64_FORMAT
-							 " ms behind the last snowflake id",
-							 (behind_us + US_PER_MS - 1) / US_PER_MS),
-					  errdetail(
-						  "The clock was set back, or the server crashed less "
-						  "than \"snowflake.reserve\" ago. Minting waits.")));
+		ereport(LOG, (errmsg("clock is %s behind %s", behind,
+							 name_of_bound(latest_tick)),
+					  errdetail("Calls of snowflake_nextval wait for it.")));
 }
 
 /* Wait for a clock that is behind, or fail when that has been long enough. */
@@ -335,25 +354,31 @@ wait_for_clock(TimestampTz now, int64 latest_tick)
 	int64		  behind_us = latest - now;
 	int64		  patience_us =
 		settings_clock_tolerance_ms() * US_PER_MS - my_call.behind_us;
+	char behind[REPORT_DURATION_SIZE];
 
-	note_clock_behind(behind_us);
+	report_format_duration(behind_us, behind);
+	note_clock_behind(behind, latest_tick);
 	if (patience_us <= 0)
 	{
+		char waited[REPORT_DURATION_SIZE];
+		char tolerance[REPORT_DURATION_SIZE];
 		char resume[LAYOUT_TIME_SIZE];
 
+		report_format_duration(my_call.behind_us, waited);
+		report_format_duration(settings_clock_tolerance_ms() * US_PER_MS,
+							   tolerance);
 		layout_format_time(latest, resume, sizeof(resume));
 		ereport(
 			ERROR,
 			(errcode(ERRCODE_SYSTEM_ERROR),
-			 errmsg("clock is " INT64_FORMAT " ms behind the last id minted",
-					(behind_us + US_PER_MS - 1) / US_PER_MS),
-			 errdetail("Waited " INT64_FORMAT
-					   " ms for it; \"snowflake.clock_tolerance\" is %d ms.",
-					   my_call.behind_us / US_PER_MS,
-					   settings_clock_tolerance_ms()),
-			 errhint(
-				 "Check the server's time synchronization. Minting goes on by itself when the clock has reached %s.",
-				 resume)));
+			 errmsg("clock is %s behind %s", behind,
+					name_of_bound(latest_tick)),
+			 errdetail("Ids of the times before %s may exist already. Waited "
+					   "%s for the clock; \"snowflake.clock_tolerance\" is %s.",
+					   resume, waited, tolerance),
+			 errhint("Check the server's time synchronization. Minting goes "
+					 "on by itself when the clock has reached %s.",
+					 resume)));
 	}
 	if (event == 0)
 		event = named_wait_event("SnowflakeClockBehind");
@@ -367,7 +392,7 @@ wait_for_horizon(int64 tick)
 {
 	HorizonWait wait = {0};
 
-	while (tick >= (int64) pg_atomic_read_u64(&horizon_bounds->horizon))
+	while (tick >= (int64) pg_atomic_read_u64(&bounds->horizon))
 	{
 		(void) check_server(); /* it may turn out to be another one */
 		horizon_wait(&wait, tick);
@@ -381,13 +406,8 @@ wait_for_horizon(int64 tick)
 static pg_noinline void
 begin_tick(int64 tick)
 {
-	uint64 latest = pg_atomic_read_u64(&horizon_bounds->latest);
-
-	while ((int64) latest < tick &&
-		   !pg_atomic_compare_exchange_u64(&horizon_bounds->latest, &latest,
-										   (uint64) tick))
-		;
-	if (tick >= (int64) pg_atomic_read_u64(&horizon_bounds->renew))
+	bounds_raise(&bounds->latest, tick);
+	if (tick >= (int64) pg_atomic_read_u64(&bounds->renew))
 		horizon_ask_for_renewal(tick);
 }
 
@@ -408,7 +428,7 @@ mint_tick(TimestampTz now)
 		tick > layout->last_mint_tick)
 	{
 		began = PG_INT64_MIN;
-		report_time_range(layout, now, 0, layout->last_mint_tick);
+		report_no_mint_time(layout, now);
 	}
 	began = layout_time_of_tick(layout, tick);
 	return tick;
@@ -417,9 +437,8 @@ mint_tick(TimestampTz now)
 /*
  * The present tick, which lies within the bounds.
  *
- * The horizon is read before the latest tick (see horizon.h), and both before
- * the clock: a clock that is found before the latest tick has truly been set
- * back, and is not just read by a slower process.
+ * The bounds are read before the clock: a clock that is before the latest tick
+ * has truly been set back, and was not just read by a slower process.
  */
 static pg_attribute_always_inline int64
 read_tick(void)
@@ -431,10 +450,7 @@ read_tick(void)
 		TimestampTz now;
 		int64		tick;
 
-		horizon = (int64) pg_atomic_read_u64(&horizon_bounds->horizon);
-		pg_read_barrier();
-		latest = (int64) pg_atomic_read_u64(&horizon_bounds->latest);
-		pg_read_barrier();
+		bounds_read(&horizon, &latest);
 		now = GetCurrentTimestamp();
 		tick = mint_tick(now);
 		if (tick < latest)
@@ -481,7 +497,7 @@ take(ShardState *shard, const Layout *layout, int64 tick, int64 floor,
 	else
 	{
 		shard->counters.exhausted++;
-		outcome = FULL;
+		outcome = EXHAUSTED;
 	}
 	SpinLockRelease(&shard->lock);
 	return outcome;
@@ -502,7 +518,7 @@ mint_on(const Layout *layout, int32 shard)
 
 		if (outcome == TAKEN)
 			return layout_id_at(layout, position, shard);
-		if (outcome == FULL)
+		if (outcome == EXHAUSTED)
 			wait_for_tick_after(tick);
 	}
 }
@@ -560,31 +576,36 @@ place_to_go_on(const OwnShards *own, int32 shard)
  * Mint on the server's own shards: on the first, from a place on, that has a
  * position left in this tick.
  *
- * A session's ids increase.  In a new tick any shard will do.  In the tick of
- * the session's last id, with the shard above the sequence, only that id's
- * shard and higher ones can follow, and all of their next ids do.  With the
- * sequence above the shard, the search goes round from the next shard on, which
- * makes the closest id and uses all shards evenly; the floor tells what follows.
+ * The ids that a session mints here increase.  In a new tick any shard will do.
+ * In the tick of the session's last id, with the shard above the sequence, only
+ * that id's shard and higher ones can follow, and all of their next ids do.
+ * With the sequence above the shard, the search goes round from the next shard
+ * on, which makes the closest id and uses all shards evenly; the floor tells
+ * which positions follow.
+ *
+ * A session has met others if it finds ids of this tick on the shard where it
+ * begins, and did not mint in this tick itself, in whatever way.
  */
 static int64
 mint_on_own(const Layout *layout, const OwnShards *own)
 {
 	bool  goes_round = layout->sequence_shift > layout->shard_shift;
-	int64 last_id = my_last_id();
+	int64 last_id = my_last_own_id;
 	int64 position;
 
 	my_call = (MintCall){.shard = &shards[own->shard[0]].state};
 	for (;;)
 	{
 		int64	tick = read_tick();
-		bool	fresh = layout_tick(layout, last_id) != tick;
-		int		begin = fresh ? place_to_begin(own) :
-								place_to_go_on(own, layout_shard(layout, last_id) +
-														goes_round);
-		int		end = fresh || goes_round ? begin + own->count : own->count;
-		Outcome outcome = FULL;
+		bool	is_new = layout_tick(layout, last_id) != tick;
+		int		begin = is_new ?
+							place_to_begin(own) :
+							place_to_go_on(own, layout_shard(layout, last_id) +
+													goes_round);
+		int		end = is_new || goes_round ? begin + own->count : own->count;
+		Outcome outcome = EXHAUSTED;
 
-		for (int i = begin; i < end && outcome == FULL; i++)
+		for (int i = begin; i < end && outcome == EXHAUSTED; i++)
 		{
 			int32 shard = own->shard[i < own->count ? i : i - own->count];
 			int64 floor =
@@ -596,13 +617,17 @@ mint_on_own(const Layout *layout, const OwnShards *own)
 			{
 				int64 id = layout_id_at(layout, position, shard);
 
-				met_others |= fresh && layout_sequence(layout, id) > 0;
+				if (is_new && layout_sequence(layout, id) > 0 &&
+					layout_tick(layout, my_last_id()) != tick)
+					met_others = true;
+				my_last_own_id = id;
 				return id;
 			}
 		}
-		if (outcome == FULL)
+		if (outcome == EXHAUSTED)
 		{
-			met_others = false; /* who begins at the first has the most */
+			met_others =
+				false; /* the first shard has the most room after it */
 			wait_for_tick_after(tick);
 		}
 	}

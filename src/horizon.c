@@ -1,78 +1,68 @@
 /*-------------------------------------------------------------------------
  *
  * horizon.c
- *	  The bounds between which ids are minted, the upper one kept on disk.
+ *	  The horizon: the time up to which ids may be minted.
  *
- * What shards remember dies with the server, and when it starts again the
- * clock may have been set back.  So no id is minted in a tick that is not
- * before the horizon, a time that is already on disk; and a server that
- * starts, is promoted or was restored mints nothing before the horizon that
- * it finds.  What was or may have been minted lies below that time, what will
- * be minted lies above: that is the whole argument, and it needs no clock.
+ * Shared memory dies with the server, and when the server starts again its
+ * clock may have been set back.  So no id is minted at or after the horizon, a
+ * time that is already on disk; and a server that starts, is promoted or was
+ * restored mints nothing before the horizon that it finds.  All ids that were
+ * or may have been minted lie below that time, and all new ids lie above it.
+ * That is the whole argument, and it needs no clock.
  *
  * The protocol.  One background worker alone moves the horizon, to "reserve"
- * after the tick in which somebody mints who asks for it:
+ * after the tick of a session that asks for it:
  *
- *	1. The record (the horizon, the layout and who writes it) is written to a
- *	   temporary file, fsynced, and renamed to snowflake.horizon, and the
- *	   directory fsynced: see record.c.
- *	2. The same record is logged as a page image (see below), flushed, and,
- *	   as synchronous_commit says of every commit, awaited on the standbys.
- *	3. Only then Bounds.horizon is raised to it.
+ *	1. It writes the record with the new horizon to the file, so that it
+ *	   survives a loss of power: see record.c.
+ *	2. It logs the same record as a page, flushes the WAL, and waits for
+ *	   synchronous standbys as a commit does.
+ *	3. Only then it raises the bound in shared memory: see bounds.h.
  *
  * What each reader may assume:
- *	- A backend that sees Bounds.horizon = H knows that a record of H or later
- *	  survives this server, in the file and in the WAL.  It may mint in any
- *	  tick before H, however long it dawdles: the record never goes down while
- *	  a backend lives.
- *	- A server that starts reads the file in the postmaster, before anybody
- *	  can connect.  The worker, once recovery has ended, looks at the page as
- *	  well, raises Bounds.latest to the later of the two, and only then
- *	  publishes a first horizon.  Until it has, Bounds.horizon is 0 and nobody
- *	  mints.  A backend reads the horizon before it reads the latest tick, so
- *	  one that sees a horizon sees the floor that goes with it.
- *	- A server that is shut down, in whatever mode, lowers the record to what
- *	  was minted, in the postmaster's last moments, when every backend has gone.
+ *	- A session that sees the horizon H knows that a record of H or later
+ *	  survives this server, in the file and in the WAL.  It may mint in any tick
+ *	  before H, however slow it is: the record never goes down while a session
+ *	  lives.
+ *	- The worker, once recovery has ended, reads the file and the page, raises
+ *	  the floor to the later of the two horizons, and only then publishes a
+ *	  first horizon.  Until then nobody mints.
+ *	- A server that is shut down, in whatever mode, lowers the record to the
+ *	  last id minted, in the postmaster's last moments, when every session has
+ *	  gone.
  *
- * Hence no interleaving mints past what is stored: minting in tick t needs a
- * published H > t, publishing needs the record of H on disk, and whoever reads
- * that record later starts at H.  A worker that dies between two steps leaves
- * a record that is too high, which costs at most a wait.
+ * Hence no interleaving mints an id past what is stored: an id of tick t needs
+ * a published H > t, publishing H needs the record of H on disk, and whoever
+ * reads that record later starts at H.  A worker that dies between two steps
+ * leaves a record that is too high, which costs at most a wait.
  *
- * The page.  A physical standby does not get the file; it gets the WAL.  The
- * record is therefore logged as a full page image of a page of no table: block
- * 0 of a relation of the global tablespace whose number neither initdb nor the
- * server ever assigns.  Replaying it is the server's own business, with or
- * without this library.  The primary never looks at that page; a server that
- * was promoted or recovered finds in it the last horizon that was logged.  (The
- * time of the last replayed commit would not do: a primary whose clock was set
- * back goes on committing with early times.  A replication origin's progress
- * would, but a standby with fewer slots could not replay it.)
+ * The allowance.  A renewal that takes longer than the reserve would publish a
+ * horizon that has passed.  So the horizon is moved further ahead, by three
+ * times as long as a renewal takes: one for the renewal itself, one for the next
+ * renewal, and one in which a session asks for it.
  *
- * The guard.  The record says who wrote it.  A server that starts and finds
- * somebody else there may be a copy whose twin mints the same ids: see
- * identity.c for what tells one.  The postmaster stores what it found before
- * recovery can take the evidence away.  The worker gives a server that was
- * promoted a new identity, and stores what somebody accepted, a copy or another
- * layout, before it publishes a horizon.  Either way the record's horizon stays
- * what it is.
+ * The worker and its administrator.  The worker is a session without a
+ * database: pg_stat_activity shows it, and pg_terminate_backend() ends it.  The
+ * server starts it again after a second.  While it waits for a synchronous
+ * standby it reads its settings again when the server reloads them, and it
+ * stops waiting when they no longer ask for a standby.
  *
  * A note about locking:
- *	- Bounds are atomics that only grow.  "latest" is raised by those who mint,
- *	  the others by the worker alone.
- *	- HorizonState is written under its spinlock, by the postmaster when it is
- *	  alone, then by the worker, but for "wanted_tick" and what backends accept,
- *	  which they set.  It is read under the lock, except by the worker, and
- *	  except for "other_layout" and "is_copy", each a word by itself.
- *	- "attempted" is broadcast after each attempt to move the horizon.
+ *	- Bounds are atomics: see bounds.h.  The worker alone raises "horizon",
+ *	  "renew" and "floor".
+ *	- HorizonState is read and written under horizon_lock, an LWLock, but for
+ *	  "wanted_tick" and "attempts", which are atomics.  Sessions raise
+ *	  "wanted_tick"; the worker writes the rest.
+ *	- "attempted" is broadcast after each attempt to renew the horizon.
+ *	- horizon_lock is never held together with another lock, nor while waiting.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
+#include "access/xact.h"
 #include "access/xlog.h"
-#include "access/xloginsert.h"
-#include "catalog/pg_tablespace_d.h"
 #include "catalog/pg_type_d.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -82,26 +72,25 @@
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "replication/syncrep.h"
-#include "storage/bufmgr.h"
-#include "storage/bufpage.h"
+#include "replication/walsender.h"
+#include "replication/walsender_private.h"
+#include "storage/condition_variable.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
-#include "storage/smgr.h"
-#include "storage/spin.h"
 #include "tcop/tcopprot.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
-#include "utils/resowner.h"
 #include "utils/timestamp.h"
 
+#include "bounds.h"
 #include "compat.h"
 #include "horizon.h"
-#include "identity.h"
 #include "layout.h"
 #include "record.h"
 #include "report.h"
+#include "server.h"
 #include "settings.h"
 #include "wait.h"
 
@@ -109,54 +98,53 @@ PG_FUNCTION_INFO_V1(snowflake_horizon);
 PG_FUNCTION_INFO_V1(snowflake_accept_layout);
 PG_FUNCTION_INFO_V1(snowflake_accept_clone);
 
-/*
- * The relation that bears the page.  initdb gives shared relations numbers
- * below 10000, the server gives new ones numbers from 16384 on.
- */
-#define HORIZON_RELATION 11111
+#define US_PER_MS INT64CONST(1000)
+#define US_PER_S INT64CONST(1000000)
 
 /* How long a caller waits for the worker before it asks again. */
-#define HORIZON_WAIT_US INT64CONST(1000000)
+#define HORIZON_WAIT_US US_PER_S
 
-/* How long a worker that died is waited for; it is back after a second. */
-#define WORKER_PATIENCE_US INT64CONST(5000000)
+/* How long a caller waits for a worker that died; it is back after a second. */
+#define WORKER_PATIENCE_US (5 * US_PER_S)
 
-/* A worker that failed leaves the disk alone for so long. */
+/* How long the worker leaves the disk alone after a failure. */
 #define RETRY_DELAY_MS 100
 
-/* From when on the log tells that the layout's times run out. */
+/* How often the worker looks whether a standby has the record. */
+#define MIN_POLL_MS 1
+#define MAX_POLL_MS 100
+
+/* A single renewal that took longer than this may have been an accident. */
+#define CREDIBLE_RENEWAL_US (60 * US_PER_S)
+
+/* When the log begins to tell that the layout expires. */
 #define EXPIRY_NOTICE_US (USECS_PER_DAY * 2 * 365)
 
-/* What a renewal may last, and those who mint not come to the horizon. */
-#define MAX_ALLOWANCE_US INT64CONST(10000000)
+/* No session wants anything of the worker. */
+#define WANTED_BY_NOBODY (HORIZON_OPEN_ONLY - 1)
 
-typedef enum HorizonStage
+/* What the worker waits for. */
+typedef enum WorkerWait
 {
-	STAGE_CLOSED, /* the record is known, or known to be missing */
-	STAGE_BROKEN, /* there is a record, and it cannot be read */
-	STAGE_OPEN	  /* the floor is in force */
-} HorizonStage;
+	WAITS_FOR_NOTHING,
+	WAITS_FOR_DISK,
+	WAITS_FOR_STANDBY
+} WorkerWait;
+
+static const char *const worker_wait_names[] = {NULL, "disk",
+												"synchronous standby"};
 
 typedef struct HorizonState
 {
-	slock_t		 lock;
-	HorizonStage stage;
-	TimestampTz	 horizon; /* of the last record read or written */
-	char		 recorded_layout[LAYOUT_TEXT_SIZE]; /* empty: no record */
-	uint32		 recorded_changes;					/* of the layout so far */
-	bool		 other_layout; /* than ours is the recorded one */
-	TimestampTz	 renewed_at;   /* 0: not since start */
-	int64	  wanted_tick; /* in which somebody is about to mint; -1: nobody */
-	bool	  accept_layout; /* somebody accepted the change of layout */
-	StartMode start;		 /* as the data directory asked for */
-	Identity  self;			 /* who we are, as far as is known */
-	bool	  is_copy;		 /* identity_is_copy() of it */
-	bool	  accept_copy;	 /* somebody accepted that we are one */
-	bool	  is_unsaved;	 /* the file or the WAL has another identity */
-	uint64	  attempts;		 /* to move the horizon, ended */
-	bool	  failed;		 /* the last one did */
-	char	  reason[256];
-	Latch	 *worker; /* NULL while there is none */
+	pg_atomic_uint64  wanted_tick; /* in which a session is about to mint */
+	pg_atomic_uint64  attempts;	   /* to renew the horizon, ended */
+	bool			  is_open;	   /* the floor is in force */
+	TimestampTz		  renewed_at;  /* 0: not since the start */
+	WorkerWait		  waits_for;
+	TimestampTz		  waits_since;
+	bool			  failed; /* the last attempt did, because of: */
+	Trouble			  trouble;
+	Latch			 *worker; /* NULL while there is none */
 	ConditionVariable attempted;
 } HorizonState;
 
@@ -173,78 +161,9 @@ typedef struct HorizonShared
 StaticAssertDecl(sizeof(Bounds) <= PG_CACHE_LINE_SIZE,
 				 "the bounds fit a cache line");
 
-Bounds				*horizon_bounds = NULL;
+Bounds				*bounds = NULL;
 static HorizonState *state = NULL;
-
-/*-------------------------------------------------------------------------
- * The page
- *-------------------------------------------------------------------------
- */
-
-/* Log the record, and wait for it as a commit would. */
-static void
-log_record(const HorizonRecord *record)
-{
-	PGAlignedBlock block;
-	Page		   page = (Page) block.data;
-	RelFileLocator locator = {GLOBALTABLESPACE_OID, InvalidOid,
-							  HORIZON_RELATION};
-	XLogRecPtr	   lsn;
-
-	if (!XLogIsNeeded())
-		return; /* nobody can replay this server's WAL elsewhere */
-	PageInit(page, BLCKSZ, 0);
-	memcpy(PageGetContents(page), record, sizeof(*record));
-	((PageHeader) page)->pd_lower =
-		PageGetContents(page) + sizeof(*record) - block.data;
-	lsn = log_newpage(&locator, MAIN_FORKNUM, 0, page, true);
-	XLogFlush(lsn);
-
-	HOLD_INTERRUPTS();
-	SyncRepWaitForLSN(lsn, true);
-	RESUME_INTERRUPTS();
-
-	/*
-	 * A wait that was cut short must not count.  A shutdown sets both flags,
-	 * but the postmaster's death only the one.
-	 */
-	if (ProcDiePending)
-		InterruptPending = true;
-	CHECK_FOR_INTERRUPTS();
-}
-
-/* The last record that this server replayed; as record_read_file() does. */
-static bool
-read_page(HorizonRecord *record, bool *found, char *reason, size_t size)
-{
-	RelFileLocator locator = {GLOBALTABLESPACE_OID, InvalidOid,
-							  HORIZON_RELATION};
-	SMgrRelation   relation = smgropen(locator, INVALID_PROC_NUMBER);
-	Buffer		   buffer;
-	Page		   page;
-	char		   why[128];
-	bool		   good;
-
-	*found = false;
-	if (!smgrexists(relation, MAIN_FORKNUM) ||
-		smgrnblocks(relation, MAIN_FORKNUM) == 0)
-		return true;
-	buffer = ReadBufferWithoutRelcache(locator, MAIN_FORKNUM, 0, RBM_NORMAL,
-									   NULL, true);
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	page = BufferGetPage(buffer);
-	good = record_parse(record, PageGetContents(page),
-						(char *) page + ((PageHeader) page)->pd_lower -
-							PageGetContents(page),
-						why, sizeof(why));
-	UnlockReleaseBuffer(buffer);
-	if (!good)
-		snprintf(reason, size,
-				 "could not use page 0 of file \"global/%u\": %s",
-				 HORIZON_RELATION, why);
-	*found = good;
-	return good;
-}
+static LWLock		*horizon_lock = NULL;
 
 /*-------------------------------------------------------------------------
  * Shared memory
@@ -252,146 +171,24 @@ read_page(HorizonRecord *record, bool *found, char *reason, size_t size)
  */
 
 /*
- * Does the record tell the layout, rather than the one before?  Their horizons
- * do not say which is the later one: the file of a base backup may have a high
- * one, and a clean stop lowers it.  So changes are counted.
- */
-static bool
-tells_layout(const HorizonRecord *record)
-{
-	return record->changes > state->recorded_changes ||
-		   (record->changes == state->recorded_changes &&
-			record->horizon >= state->horizon);
-}
-
-/*
- * Take note of a record, or of a failure to read one.  Of two records the later
- * horizon counts.  The caller is alone or the worker.
- */
-static HorizonStage
-note_record(bool readable, bool found, const HorizonRecord *record)
-{
-	SpinLockAcquire(&state->lock);
-	state->stage = readable ? STAGE_CLOSED : STAGE_BROKEN;
-	if (readable && found)
-	{
-		if (tells_layout(record))
-		{
-			state->recorded_changes = record->changes;
-			memcpy(state->recorded_layout, record->layout,
-				   sizeof(state->recorded_layout));
-		}
-		state->horizon = Max(state->horizon, record->horizon);
-	}
-	SpinLockRelease(&state->lock);
-	return state->stage;
-}
-
-/* Take note whether the recorded layout is another one than ours. */
-static void
-compare_layout(void)
-{
-	char ours[LAYOUT_TEXT_SIZE];
-	bool other;
-
-	layout_format(settings_layout(), ours, sizeof(ours));
-	other = state->recorded_layout[0] != '\0' &&
-			strcmp(state->recorded_layout, ours) != 0;
-	SpinLockAcquire(&state->lock);
-	state->other_layout = other;
-	SpinLockRelease(&state->lock);
-}
-
-/* A record of the settings' layout, by this server. */
-static void
-make_record(HorizonRecord *record, TimestampTz horizon)
-{
-	char layout[LAYOUT_TEXT_SIZE];
-
-	layout_format(settings_layout(), layout, sizeof(layout));
-	record_make(record, horizon, layout, state->recorded_changes,
-				&state->self);
-}
-
-/* Say that we are a copy: in the log, or as an error to who must not mint. */
-static void
-report_copy(int level, const Identity *self)
-{
-	char us[IDENTITY_NUMBER_SIZE];
-	char them[IDENTITY_NUMBER_SIZE];
-
-	identity_format_number(self->incarnation, us);
-	identity_format_number(self->clone_of, them);
-	ereport(
-		level,
-		(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-		 errmsg("this server is a copy of one that has minted ids"),
-		 errdetail("It is incarnation %s, a copy of %s: %s.", us, them,
-				   self->evidence),
-		 errhint(
-			 "Give it other shards than its original's. When it has them, or when the original is gone for good, call snowflake_accept_clone().")));
-}
-
-/* Take note of who we are.  That this is a copy is said as it turns out. */
-static void
-note_identity(const Identity *self, bool is_unsaved)
-{
-	bool was_copy = state->is_copy;
-
-	SpinLockAcquire(&state->lock);
-	state->self = *self;
-	state->is_copy = identity_is_copy(self);
-	state->is_unsaved = is_unsaved;
-	SpinLockRelease(&state->lock);
-	if (state->is_copy && !was_copy)
-		report_copy(LOG, self);
-}
-
-/*
- * Take note of the file's record, or of a failure to read it, and make out
- * who we are.
- */
-static HorizonStage
-note_file(bool readable, bool found, const HorizonRecord *record)
-{
-	HorizonStage stage = note_record(readable, found, record);
-	Identity	 self = state->self;
-
-	if (readable && found)
-	{
-		identity_recognise(&self, &record->writer, state->start);
-		note_identity(&self,
-					  memcmp(&self, &record->writer, sizeof(self)) != 0);
-	}
-	return stage;
-}
-
-static void
-report_trouble(const char *reason)
-{
-	ereport(LOG, (errcode(ERRCODE_IO_ERROR),
-				  errmsg("cannot mint snowflake ids: %s", reason)));
-}
-
-/*
- * In the postmaster's last moments every backend has gone, after an immediate
- * shutdown as well, so that nothing is minted after what has been.
+ * Lower the record to the last id minted.  In the postmaster's last moments
+ * every session has gone, after an immediate shutdown as well.
  */
 static void
 close_cleanly(int code, Datum arg)
 {
 	const Layout *layout = settings_layout();
-	HorizonRecord record;
-	char		  reason[256];
-	int64		  latest = (int64) pg_atomic_read_u64(&horizon_bounds->latest);
+	Record		  record;
+	Trouble		  trouble;
+	int64		  horizon;
+	int64		  latest;
 
-	/* without a tick between the bounds nothing was minted */
-	if (code != 0 ||
-		(int64) pg_atomic_read_u64(&horizon_bounds->horizon) <= latest)
+	bounds_read(&horizon, &latest);
+	if (code != 0 || horizon <= latest) /* then nothing was minted */
 		return;
-	make_record(&record, layout_time_of_tick(layout, latest + 1));
-	if (!record_write_file(&record, reason, sizeof(reason)))
-		report_trouble(reason);
+	server_make_record(&record, layout_time_of_tick(layout, latest + 1));
+	if (!record_write_file(&record, &trouble))
+		record_report(LOG, &trouble);
 }
 
 Size
@@ -405,99 +202,31 @@ horizon_shmem_startup(void)
 {
 	bool		   found;
 	HorizonShared *shared;
-	HorizonRecord  record;
-	char		   reason[256];
-	bool		   readable;
 
+	horizon_lock = &GetNamedLWLockTranche(SERVER_LOCKS)[1].lock;
 	shared =
 		ShmemInitStruct("snowflake horizon", horizon_shmem_size(), &found);
 	shared = (HorizonShared *) TYPEALIGN(PG_CACHE_LINE_SIZE, shared);
-	horizon_bounds = &shared->hot.bounds;
+	bounds = &shared->hot.bounds;
 	state = &shared->state;
 	if (found)
 		return;
 	memset(shared, 0, sizeof(*shared));
-	pg_atomic_init_u64(&horizon_bounds->latest, 0);
-	pg_atomic_init_u64(&horizon_bounds->horizon, 0);
-	pg_atomic_init_u64(&horizon_bounds->renew, 0);
-	SpinLockInit(&state->lock);
+	pg_atomic_init_u64(&bounds->latest, 0);
+	pg_atomic_init_u64(&bounds->horizon, 0);
+	pg_atomic_init_u64(&bounds->renew, 0);
+	pg_atomic_init_u64(&bounds->floor, 0);
+	pg_atomic_init_u64(&state->wanted_tick, (uint64) WANTED_BY_NOBODY);
+	pg_atomic_init_u64(&state->attempts, 0);
 	ConditionVariableInit(&state->attempted);
-	state->horizon = DT_NOBEGIN;
-	state->wanted_tick = -1;
-	state->start = identity_start_mode();
-	identity_look_around(&state->self);
-
-	readable = record_read_file(&record, &found, reason, sizeof(reason));
-	if (note_file(readable, found, &record) == STAGE_BROKEN)
-		report_trouble(reason);
-	else if (state->is_unsaved && state->self.incarnation != 0)
-	{
-		record_make(&record, state->horizon, state->recorded_layout,
-					state->recorded_changes, &state->self);
-		if (!record_write_file(&record, reason, sizeof(reason)))
-			report_trouble(reason);
-	}
-	if (state->start == START_ALONE) /* else the file is as old as a backup */
-		compare_layout();
 	if (!IsUnderPostmaster)
 		on_shmem_exit(close_cleanly, (Datum) 0);
 }
 
 /*-------------------------------------------------------------------------
- * What those who mint and read use
+ * Asking the worker, and waiting for it
  *-------------------------------------------------------------------------
  */
-
-/*
- * The cluster's layout.  An error where the library was not preloaded, and
- * where the data directory has minted with another layout: what it holds would
- * be misread, and what is minted would not fit to it.
- */
-const Layout *
-cluster_layout(void)
-{
-	const Layout *layout = settings_layout();
-	char		  ours[LAYOUT_TEXT_SIZE];
-	char		  theirs[LAYOUT_TEXT_SIZE];
-
-	/* a word that changes hardly ever, and is looked at again under the lock */
-	if (likely(!state->other_layout))
-		return layout;
-	layout_format(layout, ours, sizeof(ours));
-	SpinLockAcquire(&state->lock);
-	strlcpy(theirs, state->recorded_layout, sizeof(theirs));
-	SpinLockRelease(&state->lock);
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("this server has minted ids with another layout"),
-			 errdetail("\"snowflake.layout\" is \"%s\", and the ids were "
-					   "minted with \"%s\".",
-					   ours, theirs),
-			 errhint(
-				 "Set \"snowflake.layout\" back and restart the server. To "
-				 "go on with the new layout, call "
-				 "snowflake_accept_layout(); to read an id, name its "
-				 "layout.")));
-	return NULL; /* keep compiler quiet */
-}
-
-/*
- * An error where minting is not for copies, and this is one.  Whether it is
- * one is known before there is a horizon; who waited for that looks again.
- */
-void
-refuse_to_mint_as_copy(void)
-{
-	Identity self;
-
-	if (likely(!state->is_copy) || !settings_refuse_clone)
-		return;
-	SpinLockAcquire(&state->lock);
-	self = state->self;
-	SpinLockRelease(&state->lock);
-	if (identity_is_copy(&self))
-		report_copy(ERROR, &self);
-}
 
 /*
  * Ask the worker to move the horizon past a tick.  May be called often; the
@@ -507,34 +236,32 @@ void
 horizon_ask_for_renewal(int64 tick)
 {
 	Latch *worker;
+	uint64 wanted = pg_atomic_read_u64(&state->wanted_tick);
 
-	SpinLockAcquire(&state->lock);
-	state->wanted_tick = Max(state->wanted_tick, tick);
+	while ((int64) wanted < tick &&
+		   !pg_atomic_compare_exchange_u64(&state->wanted_tick, &wanted,
+										   (uint64) tick))
+		;
+	LWLockAcquire(horizon_lock, LW_SHARED);
 	worker = state->worker;
-	SpinLockRelease(&state->lock);
+	LWLockRelease(horizon_lock);
 	if (worker != NULL)
 		SetLatch(worker);
 }
 
-static bool
-has_worker(void)
-{
-	bool there;
-
-	SpinLockAcquire(&state->lock);
-	there = state->worker != NULL;
-	SpinLockRelease(&state->lock);
-	return there;
-}
-
 /*
  * Raise an error if the caller has waited without a worker for so long that
- * one that died would be back.
+ * a worker that died would be back.
  */
 static void
 report_missing_worker(HorizonWait *wait)
 {
-	if (has_worker())
+	bool has_worker;
+
+	LWLockAcquire(horizon_lock, LW_SHARED);
+	has_worker = state->worker != NULL;
+	LWLockRelease(horizon_lock);
+	if (has_worker)
 		wait->last_worker_us = wait->waited_us;
 	else if (wait->waited_us - wait->last_worker_us > WORKER_PATIENCE_US)
 		ereport(
@@ -549,32 +276,21 @@ report_missing_worker(HorizonWait *wait)
 static void
 report_failure(uint64 since_attempt)
 {
-	bool failed;
-	bool broken;
-	char reason[sizeof(state->reason)];
+	bool	failed;
+	Trouble trouble;
 
-	SpinLockAcquire(&state->lock);
-	failed = state->failed && state->attempts > since_attempt;
-	broken = state->stage == STAGE_BROKEN;
-	strlcpy(reason, state->reason, sizeof(reason));
-	SpinLockRelease(&state->lock);
-	if (!failed)
-		return;
-	ereport(
-		ERROR,
-		(errcode(ERRCODE_IO_ERROR), errmsg("cannot mint ids: %s", reason),
-		 errdetail("No id is minted unless the time up to which ids may be "
-				   "minted is on disk."),
-		 broken ? errhint("Restore the file, or make sure that the clock is "
-						  "past the newest id and remove it. Minting goes on "
-						  "with the next call.") :
-				  errhint("Minting goes on by itself when the file can be "
-						  "written.")));
+	LWLockAcquire(horizon_lock, LW_SHARED);
+	failed =
+		state->failed && pg_atomic_read_u64(&state->attempts) > since_attempt;
+	trouble = state->trouble;
+	LWLockRelease(horizon_lock);
+	if (failed)
+		record_report(ERROR, &trouble);
 }
 
 /*
- * Wait for the worker's next attempt to end, having asked for it; in a loop
- * until what the caller waits for has come.  Raises what went wrong.
+ * Ask the worker, and wait for its next attempt to end.  Call it in a loop
+ * until what you wait for has come.  Raises what went wrong.
  */
 void
 horizon_wait(HorizonWait *wait, int64 tick)
@@ -586,9 +302,7 @@ horizon_wait(HorizonWait *wait, int64 tick)
 	if (!wait->begun)
 	{
 		wait->begun = true;
-		SpinLockAcquire(&state->lock);
-		wait->attempts = state->attempts;
-		SpinLockRelease(&state->lock);
+		wait->attempts = pg_atomic_read_u64(&state->attempts);
 		/* the caller looks again at what it waits for before it sleeps */
 		ConditionVariablePrepareToSleep(&state->attempted);
 		return;
@@ -601,19 +315,107 @@ horizon_wait(HorizonWait *wait, int64 tick)
 }
 
 /*-------------------------------------------------------------------------
- * The worker
+ * Storing a record
  *-------------------------------------------------------------------------
  */
 
+/* Note what the worker waits for, for snowflake_horizon(). */
 static void
-raise_bound(pg_atomic_uint64 *bound, int64 tick)
+note_wait(WorkerWait waits_for)
 {
-	uint64 present = pg_atomic_read_u64(bound);
+	TimestampTz now = GetCurrentTimestamp();
 
-	while ((int64) present < tick &&
-		   !pg_atomic_compare_exchange_u64(bound, &present, (uint64) tick))
-		;
+	LWLockAcquire(horizon_lock, LW_EXCLUSIVE);
+	state->waits_for = waits_for;
+	state->waits_since = now;
+	LWLockRelease(horizon_lock);
 }
+
+static void
+reload_settings(void)
+{
+	if (!ConfigReloadPending)
+		return;
+	ConfigReloadPending = false;
+	ProcessConfigFile(PGC_SIGHUP);
+}
+
+/*
+ * Would a commit at this place in the WAL wait for a synchronous standby?  The
+ * settings say so, as this process read them last.  The server's own wait,
+ * SyncRepWaitForLSN(), would not read them again.
+ */
+static bool
+is_standby_behind(XLogRecPtr lsn)
+{
+	XLogRecPtr confirmed;
+	int		   mode = synchronous_commit == SYNCHRONOUS_COMMIT_REMOTE_APPLY ?
+						  SYNC_REP_WAIT_APPLY :
+					  synchronous_commit == SYNCHRONOUS_COMMIT_REMOTE_WRITE ?
+						  SYNC_REP_WAIT_WRITE :
+						  SYNC_REP_WAIT_FLUSH;
+
+	if (!SyncRepRequested() || SyncRepStandbyNames == NULL ||
+		SyncRepStandbyNames[0] == '\0')
+		return false;
+	LWLockAcquire(SyncRepLock, LW_SHARED);
+	confirmed = WalSndCtl->lsn[mode];
+	LWLockRelease(SyncRepLock);
+	return confirmed < lsn;
+}
+
+/*
+ * Wait for synchronous standbys as a commit does.  Returns only when they have
+ * the record, or when the settings do not ask for them any more; an interrupt
+ * raises an error, and then the record does not count as stored.
+ */
+static void
+wait_for_standbys(XLogRecPtr lsn)
+{
+	instr_time began;
+	instr_time waited;
+
+	if (!is_standby_behind(lsn))
+		return;
+	note_wait(WAITS_FOR_STANDBY);
+	INSTR_TIME_SET_CURRENT(began);
+	do
+	{
+		int64 poll_ms;
+
+		INSTR_TIME_SET_CURRENT(waited);
+		INSTR_TIME_SUBTRACT(waited, began);
+		poll_ms = INSTR_TIME_GET_MICROSEC(waited) / US_PER_MS / 8;
+		(void) WaitLatch(MyLatch,
+						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 Min(Max(poll_ms, MIN_POLL_MS), MAX_POLL_MS),
+						 WAIT_EVENT_SYNC_REP);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+		reload_settings();
+	} while (is_standby_behind(lsn));
+}
+
+/* Have a record on disk and logged, as safe as a commit. */
+static bool
+store_record(const Record *record, Trouble *trouble)
+{
+	XLogRecPtr lsn;
+
+	note_wait(WAITS_FOR_DISK);
+	if (!record_write_file(record, trouble))
+		return false;
+	lsn = record_log_page(record);
+	if (lsn != InvalidXLogRecPtr)
+		wait_for_standbys(lsn);
+	note_wait(WAITS_FOR_NOTHING);
+	return true;
+}
+
+/*-------------------------------------------------------------------------
+ * Opening and renewing the horizon
+ *-------------------------------------------------------------------------
+ */
 
 /* The first tick that does not begin before a time, from 0 up. */
 static int64
@@ -630,140 +432,55 @@ first_tick_from(const Layout *layout, TimestampTz time)
 	return Min(Max(tick, 0), layout->last_mint_tick + 1);
 }
 
+/* Read the file and the page.  Only a transaction may read pages. */
+static bool
+read_records(Trouble *trouble)
+{
+	bool good;
+
+	StartTransactionCommand();
+	good = server_read_records(trouble);
+	CommitTransactionCommand();
+	return good;
+}
+
 /*
- * Read what is on disk: the file, if the postmaster could not, and the page.
- * False, with the reason, as long as there is no telling.
+ * Put the floor in force: nothing is minted before the horizon that was found.
+ * False, with the trouble, if there is no telling.  While the layout differs
+ * the horizon stays closed, and sessions know why.
  */
 static bool
-read_records(char *reason, size_t size)
+open_horizon(Trouble *trouble)
 {
-	HorizonRecord record;
-	TimestampTz	  in_file;
-	Identity	  self;
-	bool		  readable;
-	bool		  found;
+	ServerChange change;
+	int64		 floor;
 
-	if (state->stage == STAGE_BROKEN)
+	if (!state->is_open)
 	{
-		readable = record_read_file(&record, &found, reason, size);
-		if (note_file(readable, found, &record) == STAGE_BROKEN)
+		if (!read_records(trouble))
 			return false;
+		server_compare_layout();
 	}
-	in_file = state->horizon;
-	readable = read_page(&record, &found, reason, size);
-	if (note_record(readable, found, &record) == STAGE_BROKEN)
-		return false;
-	if (!found)
-		return true;
-
-	/*
-	 * Which of a standby's two records is the later one to tell of its
-	 * primary, their horizons do not say: a clean stop lowers the file's.
-	 */
-	self = state->self;
-	if (self.standby && record.writer.changes > self.changes)
-		identity_follow(&self, &record.writer);
-	else if (self.incarnation == 0)
+	if (server_has_change(&change))
 	{
-		identity_forget_place(&record.writer);
-		identity_recognise(&self, &record.writer, state->start);
-	}
-
-	/* the file may be copied without the page, by pg_rewind for one */
-	note_identity(&self, state->is_unsaved || record.horizon > in_file);
-	return true;
-}
-
-/* Have a record on disk and logged. */
-static bool
-store_record(const HorizonRecord *record, char *reason, size_t size)
-{
-	if (!record_write_file(record, reason, size))
-		return false;
-	log_record(record);
-	return true;
-}
-
-/*
- * Be who we are on disk, before there is a horizon: anew, if this server is
- * new or was promoted, and no copy any more, if that was accepted.  Likewise
- * the layout is ours, if that was accepted.  The horizon stays what it is.
- * Before the first one there is nothing to store.
- */
-static bool
-settle(char *reason, size_t size)
-{
-	HorizonRecord record;
-	Identity	  self = state->self;
-	char		  layout[LAYOUT_TEXT_SIZE];
-	uint32		  changes = state->recorded_changes;
-	bool		  accept_copy = state->accept_copy;
-	bool		  accept_layout = state->accept_layout;
-	bool		  is_new = self.incarnation == 0 || self.standby;
-
-	strlcpy(layout, state->recorded_layout, sizeof(layout));
-	if (is_new)
-		identity_begin_anew(&self);
-	if (accept_copy)
-		identity_accept(&self);
-	if (accept_layout)
-	{
-		changes++;
-		layout_format(settings_layout(), layout, sizeof(layout));
-	}
-	if (!is_new && !accept_copy && !accept_layout && !state->is_unsaved)
-		return true;
-	record_make(&record, state->horizon, layout, changes, &self);
-	if (!TIMESTAMP_IS_NOBEGIN(state->horizon) &&
-		!store_record(&record, reason, size))
-		return false;
-	note_identity(&self, false);
-
-	SpinLockAcquire(&state->lock);
-	memcpy(state->recorded_layout, layout, sizeof(layout));
-	state->recorded_changes = changes;
-	state->other_layout &= !accept_layout;
-	state->accept_layout &= !accept_layout;
-	state->accept_copy &= !accept_copy;
-	SpinLockRelease(&state->lock);
-	return true;
-}
-
-/*
- * Put the floor in force: nothing is minted before the later one of the two
- * records.  False, with the reason, as long as there is no telling.
- */
-static bool
-open_horizon(char *reason, size_t size)
-{
-	if (state->stage != STAGE_OPEN)
-	{
-		bool good = read_records(reason, size);
-
-		compare_layout();
-		if (!good)
+		if (!store_record(&change.record, trouble))
 			return false;
+		server_note_change(&change);
 	}
-	if (!settle(reason, size))
-		return false;
-	if (state->stage == STAGE_OPEN)
+	if (state->is_open || server_layout_differs())
 		return true;
-	if (state->other_layout)
-	{
-		snprintf(reason, size, "the layout has changed");
-		return false;
-	}
-	raise_bound(&horizon_bounds->latest,
-				first_tick_from(settings_layout(), state->horizon));
-	SpinLockAcquire(&state->lock);
-	state->stage = STAGE_OPEN;
-	SpinLockRelease(&state->lock);
+	floor = first_tick_from(settings_layout(), server_horizon());
+	bounds_raise(&bounds->floor, floor);
+	bounds_raise(&bounds->latest, floor);
+	LWLockAcquire(horizon_lock, LW_EXCLUSIVE);
+	state->is_open = true;
+	LWLockRelease(horizon_lock);
 	return true;
 }
 
 /*
- * Say that the layout will run out of times, once a day from two years before
- * on: a change of layout takes preparation.
+ * Warn in the log that the layout expires, once a day from two years before: a
+ * change of the layout takes preparation.
  */
 static void
 warn_of_expiry(const Layout *layout, TimestampTz horizon)
@@ -778,124 +495,129 @@ warn_of_expiry(const Layout *layout, TimestampTz horizon)
 		return;
 	layout_describe(layout, name, sizeof(name));
 	layout_format_time(last, at, sizeof(at));
-	ereport(LOG,
-			(errmsg("the times of snowflake ids run out at %s", at),
-			 errdetail("That is the last one that layout \"%s\" can hold. "
-					   "Minting stops there.",
-					   name),
-			 errhint("Plan the change to another layout.")));
-}
-
-/* A record is on disk and logged: let snowflake_horizon() show it. */
-static void
-note_renewal(const HorizonRecord *record)
-{
-	TimestampTz now = GetCurrentTimestamp();
-
-	SpinLockAcquire(&state->lock);
-	state->horizon = record->horizon;
-	memcpy(state->recorded_layout, record->layout,
-		   sizeof(state->recorded_layout));
-	state->renewed_at = now;
-	SpinLockRelease(&state->lock);
+	ereport(LOG, (errmsg("the layout of snowflake ids expires at %s", at),
+				  errdetail("That is the last time that layout \"%s\" can "
+							"hold. Minting ends then.",
+							name),
+				  errhint("Plan the change to another layout.")));
 }
 
 /*
- * Move the horizon to "reserve" after a tick, and by what a renewal lasts
- * further: on disk first, then for all.  The next one is due when half of the
- * reserve has passed, and so is done before those who mint come to the horizon.
- * Without the allowance a renewal that lasts longer than the reserve would end
- * with a horizon that is over.  The clock is theirs who mint; the worker needs
- * none.
+ * How long the next renewal is expected to take, given how long the last one
+ * took: just as long.
  *
- * A reserve that was made shorter can ask for an earlier horizon than the one
- * that is published.  Its record must stay, so there is nothing to do yet.
+ * There is no cap, or a standby that is slower than the cap would stop minting
+ * for ever.  But one long renewal may have been an accident, a standby that was
+ * away for hours.  Then the next horizon is not moved ahead by hours as well:
+ * beyond a minute, the shorter of the last two renewals counts.
+ */
+static int64
+expected_us(int64 renewal_us)
+{
+	static int64 before_us = 0;
+	int64		 credible_us = Max(before_us, CREDIBLE_RENEWAL_US);
+
+	before_us = renewal_us;
+	return Min(renewal_us, credible_us);
+}
+
+/* A renewal is stored: let snowflake_horizon() show it. */
+static void
+note_renewal(const Record *record)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	server_note_renewal(record);
+	LWLockAcquire(horizon_lock, LW_EXCLUSIVE);
+	state->renewed_at = now;
+	LWLockRelease(horizon_lock);
+}
+
+/*
+ * Move the horizon to "reserve" and an allowance after a tick: first on disk,
+ * then for all.  The next renewal is due half of the reserve and two renewals
+ * before sessions come to the horizon.  The sessions read the clock; the worker
+ * needs none.
+ *
+ * If snowflake.reserve was made shorter, the horizon can be further away than
+ * it is now to be moved.  Its record must stay, so there is nothing to do yet.
  */
 static bool
-renew_horizon(int64 wanted_tick, char *reason, size_t size)
+renew_horizon(int64 wanted_tick, Trouble *trouble)
 {
-	static int64  allowance_us = 0;
+	static int64  renewal_us = 0; /* as long as one is expected to take */
 	const Layout *layout = settings_layout();
-	int64		  reserve_us = settings_reserve_ms() * INT64CONST(1000);
-	int64		  latest = (int64) pg_atomic_read_u64(&horizon_bounds->latest);
-	int64 present = (int64) pg_atomic_read_u64(&horizon_bounds->horizon);
-	int64 from_tick = Max(wanted_tick, latest);
-	int64 tick =
-		first_tick_from(layout, layout_time_of_tick(layout, from_tick) +
-									reserve_us + allowance_us);
-	TimestampTz	  horizon = layout_time_of_tick(layout, Max(tick, present));
-	HorizonRecord record;
+	int64		  reserve_us = settings_reserve_ms() * US_PER_MS;
+	int64		  present;
+	int64		  latest;
+	int64		  from_tick;
+	int64		  tick;
+	TimestampTz	  horizon;
+
+	bounds_read(&present, &latest);
 
 	/*
-	 * Who asks first after a crash may stand before the floor.  It is on disk
-	 * already, so there is nothing to move until the clock has come there;
-	 * else each crash would move it on by a reserve.
+	 * After a crash the clock may stand before the floor.  The floor is on disk
+	 * already, so there is nothing to move until the clock has reached it;
+	 * else each crash would move the horizon by another reserve.
 	 */
 	if (present == 0 && wanted_tick < latest)
 	{
-		raise_bound(&horizon_bounds->horizon, latest);
+		bounds_raise(&bounds->horizon, latest);
 		return true;
 	}
 
-	/* those who mint ask for each renewal more than once */
-	if (from_tick < (int64) pg_atomic_read_u64(&horizon_bounds->renew))
+	/* sessions ask for each renewal more than once */
+	from_tick = Max(wanted_tick, latest);
+	if (from_tick < (int64) pg_atomic_read_u64(&bounds->renew))
 		return true;
 
+	tick = first_tick_from(layout, layout_time_of_tick(layout, from_tick) +
+									   reserve_us + 3 * renewal_us);
+	horizon = layout_time_of_tick(layout, Max(tick, present));
 	if (tick > present)
 	{
+		Record	   record;
 		instr_time began;
 		instr_time lasted;
 
 		INSTR_TIME_SET_CURRENT(began);
-		make_record(&record, horizon);
-		if (!store_record(&record, reason, size))
+		server_make_record(&record, horizon);
+		if (!store_record(&record, trouble))
 			return false;
 		note_renewal(&record);
 		warn_of_expiry(layout, horizon);
 		INSTR_TIME_SET_CURRENT(lasted);
 		INSTR_TIME_SUBTRACT(lasted, began);
-		allowance_us =
-			Min(2 * INSTR_TIME_GET_MICROSEC(lasted), MAX_ALLOWANCE_US);
+		renewal_us = expected_us(INSTR_TIME_GET_MICROSEC(lasted));
 	}
-	raise_bound(&horizon_bounds->renew,
-				first_tick_from(layout,
-								horizon - reserve_us / 2 - allowance_us));
-	raise_bound(&horizon_bounds->horizon, tick);
+	bounds_raise(&bounds->renew,
+				 first_tick_from(layout,
+								 horizon - reserve_us / 2 - 2 * renewal_us));
+	bounds_raise(&bounds->horizon, tick);
 	return true;
 }
 
-/* Let go of what a failed attempt held.  An owner that did cannot be reused. */
-static void
-renew_resource_owner(void)
-{
-	ResourceOwner owner = CurrentResourceOwner;
-
-	CurrentResourceOwner = NULL;
-	if (owner != NULL) /* else the worker begins */
-	{
-		ResourceOwnerRelease(owner, RESOURCE_RELEASE_BEFORE_LOCKS, false,
-							 true);
-		ResourceOwnerRelease(owner, RESOURCE_RELEASE_LOCKS, false, true);
-		ResourceOwnerRelease(owner, RESOURCE_RELEASE_AFTER_LOCKS, false, true);
-		ResourceOwnerDelete(owner);
-	}
-	CurrentResourceOwner = ResourceOwnerCreate(NULL, "snowflake horizon");
-}
+/*-------------------------------------------------------------------------
+ * The worker
+ *-------------------------------------------------------------------------
+ */
 
 /*
- * Open and, if a tick is wanted, renew.  What the server raises as an error on
- * the way, a page that cannot be read for one, is a reason like any other.
+ * Open the horizon and, if a tick is wanted, renew it.  An error of the server
+ * on the way is trouble like any other.
  */
 static bool
-try_to_renew(int64 wanted_tick, char *reason, size_t size)
+try_renewal(int64 wanted_tick, Trouble *trouble)
 {
 	MemoryContext context = CurrentMemoryContext;
 	volatile bool good = false;
 
 	PG_TRY();
 	{
-		good = open_horizon(reason, size) &&
-			   (wanted_tick < 0 || renew_horizon(wanted_tick, reason, size));
+		good = open_horizon(trouble) &&
+			   (wanted_tick == HORIZON_OPEN_ONLY || server_layout_differs() ||
+				renew_horizon(wanted_tick, trouble));
 	}
 	PG_CATCH();
 	{
@@ -904,94 +626,90 @@ try_to_renew(int64 wanted_tick, char *reason, size_t size)
 		MemoryContextSwitchTo(context);
 		error = CopyErrorData();
 		FlushErrorState();
+		AbortCurrentTransaction();
 		LWLockReleaseAll();
-		abort_buffer_io(); /* or the next attempt waits for it for ever */
-		UnlockBuffers();
-		renew_resource_owner();
-		strlcpy(reason, error->message, size);
-		FreeErrorData(error);
+		strlcpy(trouble->reason, error->message, sizeof(trouble->reason));
+		server_compare_layout(); /* by what could be read */
 	}
 	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+	MemoryContextReset(context); /* what an error left there */
 	return good;
 }
 
-/* One attempt, and word of it to those who wait. */
+/* One attempt; tell the sessions that wait how it ended. */
 static bool
-attempt(int64 wanted_tick)
+attempt_renewal(int64 wanted_tick)
 {
-	char reason[sizeof(state->reason)] = "";
-	bool good = try_to_renew(wanted_tick, reason, sizeof(reason));
-	bool news;
+	Trouble trouble = {.kind = TROUBLE_STORING};
+	bool	good;
+	bool	is_news;
 
-	SpinLockAcquire(&state->lock);
-	news = !good && strcmp(state->reason, reason) != 0;
-	state->attempts++;
+	pgstat_report_activity(STATE_RUNNING, "renewing the horizon");
+	good = try_renewal(wanted_tick, &trouble);
+	if (!good)
+		note_wait(WAITS_FOR_NOTHING);
+	pgstat_report_activity(STATE_IDLE, NULL);
+
+	LWLockAcquire(horizon_lock, LW_EXCLUSIVE);
+	is_news = !good && (!state->failed ||
+						strcmp(state->trouble.reason, trouble.reason) != 0);
 	state->failed = !good;
-	strlcpy(state->reason, reason, sizeof(state->reason));
-	SpinLockRelease(&state->lock);
+	state->trouble = trouble;
+	(void) pg_atomic_fetch_add_u64(&state->attempts, 1);
+	LWLockRelease(horizon_lock);
 	ConditionVariableBroadcast(&state->attempted);
-	if (news)
-		report_trouble(reason);
-	MemoryContextReset(CurrentMemoryContext); /* what an error left there */
+	if (is_news)
+		record_report(LOG, &trouble);
 	return good;
 }
 
 static void
-retire(int code, Datum arg)
+set_worker(Latch *latch)
 {
-	SpinLockAcquire(&state->lock);
-	state->worker = NULL;
-	SpinLockRelease(&state->lock);
+	LWLockAcquire(horizon_lock, LW_EXCLUSIVE);
+	state->worker = latch;
+	state->waits_for = WAITS_FOR_NOTHING;
+	LWLockRelease(horizon_lock);
 }
 
-/* What was asked for since the last time; -1 for nothing. */
-static int64
-take_wanted_tick(void)
+static void
+leave(int code, Datum arg)
 {
-	int64 tick;
-
-	SpinLockAcquire(&state->lock);
-	tick = state->wanted_tick;
-	state->wanted_tick = -1;
-	SpinLockRelease(&state->lock);
-	return tick;
+	set_worker(NULL);
 }
 
 void
 snowflake_horizon_main(Datum arg)
 {
-	MemoryContextSwitchTo(AllocSetContextCreate(TopMemoryContext,
-												"snowflake horizon",
-												ALLOCSET_DEFAULT_SIZES));
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, die);
 	BackgroundWorkerUnblockSignals();
-	renew_resource_owner();
+	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
+	MemoryContextSwitchTo(AllocSetContextCreate(TopMemoryContext,
+												"snowflake horizon",
+												ALLOCSET_DEFAULT_SIZES));
+	on_shmem_exit(leave, (Datum) 0);
+	set_worker(MyLatch);
 
-	on_shmem_exit(retire, (Datum) 0);
-	SpinLockAcquire(&state->lock);
-	state->worker = MyLatch;
-	SpinLockRelease(&state->lock);
-
-	/* what is wrong with the records shows before anybody mints */
-	(void) attempt(-1);
+	/* record the layout; show what is wrong before anybody mints */
+	(void) attempt_renewal(HORIZON_OPEN_ONLY);
 
 	for (;;)
 	{
 		int64 wanted_tick;
 
-		CHECK_FOR_INTERRUPTS();
-		if (ConfigReloadPending)
-		{
-			ConfigReloadPending = false;
-			ProcessConfigFile(PGC_SIGHUP);
-		}
-		wanted_tick = take_wanted_tick();
-		if (wanted_tick >= 0 && !attempt(wanted_tick))
-			pg_usleep(RETRY_DELAY_MS * 1000L);
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH, -1,
-						 PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+		reload_settings();
+		wanted_tick =
+			(int64) pg_atomic_exchange_u64(&state->wanted_tick,
+										   (uint64) WANTED_BY_NOBODY);
+		if (wanted_tick == WANTED_BY_NOBODY)
+			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH, -1,
+							 PG_WAIT_EXTENSION);
+		else if (!attempt_renewal(wanted_tick))
+			pg_usleep(RETRY_DELAY_MS * US_PER_MS);
 	}
 }
 
@@ -1004,7 +722,8 @@ horizon_register_worker(void)
 	strlcpy(worker.bgw_type, "snowflake horizon", BGW_MAXLEN);
 	strlcpy(worker.bgw_library_name, "snowflake", BGW_MAXLEN);
 	strlcpy(worker.bgw_function_name, "snowflake_horizon_main", BGW_MAXLEN);
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS;
+	worker.bgw_flags =
+		BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
 	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
 	worker.bgw_restart_time = 1;
 	RegisterBackgroundWorker(&worker);
@@ -1017,110 +736,114 @@ horizon_register_worker(void)
 
 static const Oid horizon_columns[] = {TIMESTAMPTZOID, FLOAT8OID,
 									  TIMESTAMPTZOID, TEXTOID,
+									  TEXTOID,		  TIMESTAMPTZOID,
 									  TEXTOID,		  TEXTOID,
 									  TEXTOID};
 
-#define HORIZON_COLUMNS lengthof(horizon_columns)
-
-/* The horizon as it is on disk, and who stored it. */
+/* The horizon as it is on disk, what the worker does, and who stored it. */
 Datum
 snowflake_horizon(PG_FUNCTION_ARGS)
 {
-	TupleDesc	row = result_row(fcinfo, horizon_columns, HORIZON_COLUMNS);
-	TimestampTz horizon;
-	TimestampTz renewed_at;
-	Identity	self;
-	bool		failed;
-	bool		is_copy;
-	char		reason[sizeof(state->reason)];
-	char		us[IDENTITY_NUMBER_SIZE];
-	char		them[IDENTITY_NUMBER_SIZE];
-	Datum		values[HORIZON_COLUMNS];
-	bool		nulls[HORIZON_COLUMNS] = {false};
+	TupleDesc row =
+		result_row(fcinfo, horizon_columns, lengthof(horizon_columns));
+	ServerView	 view;
+	HorizonState now;
+	char		 us[IDENTITY_NUMBER_SIZE];
+	char		 original[IDENTITY_NUMBER_SIZE];
+	Datum		 values[lengthof(horizon_columns)] = {0};
+	bool		 nulls[lengthof(horizon_columns)] = {false};
 
-	(void) settings_layout();
-	SpinLockAcquire(&state->lock);
-	horizon = state->horizon;
-	renewed_at = state->renewed_at;
-	self = state->self;
-	is_copy = state->is_copy;
-	failed = state->failed;
-	strlcpy(reason, state->reason, sizeof(reason));
-	SpinLockRelease(&state->lock);
-	identity_format_number(self.incarnation, us);
-	identity_format_number(self.clone_of, them);
+	(void) settings_layout(); /* the library must be preloaded */
+	server_view(&view);
+	LWLockAcquire(horizon_lock, LW_SHARED);
+	now = *state;
+	LWLockRelease(horizon_lock);
+	identity_format_number(view.self.incarnation, us);
+	identity_format_number(view.self.clone_of, original);
 
-	nulls[0] = nulls[1] = TIMESTAMP_IS_NOBEGIN(horizon);
-	nulls[2] = renewed_at == 0;
-	nulls[3] = !failed;
-	nulls[4] = self.incarnation == 0 || self.standby;
-	nulls[5] = nulls[6] = !is_copy;
-	values[0] = TimestampTzGetDatum(horizon);
-	values[1] =
-		Float8GetDatum(nulls[0] ? 0 : (horizon - GetCurrentTimestamp()) / 1e6);
-	values[2] = TimestampTzGetDatum(renewed_at);
-	values[3] = CStringGetTextDatum(reason);
-	values[4] = CStringGetTextDatum(us);
-	values[5] = CStringGetTextDatum(them);
-	values[6] = CStringGetTextDatum(self.evidence);
+	nulls[0] = nulls[1] = TIMESTAMP_IS_NOBEGIN(view.horizon);
+	nulls[2] = now.renewed_at == 0;
+	nulls[3] = !now.failed;
+	nulls[4] = nulls[5] = now.waits_for == WAITS_FOR_NOTHING;
+	nulls[6] = view.self.incarnation == 0 || view.self.standby;
+	nulls[7] = nulls[8] = !view.is_clone;
+	values[0] = TimestampTzGetDatum(view.horizon);
+	if (!nulls[1])
+		values[1] =
+			Float8GetDatum((view.horizon - GetCurrentTimestamp()) / 1e6);
+	values[2] = TimestampTzGetDatum(now.renewed_at);
+	values[3] = CStringGetTextDatum(now.trouble.reason);
+	if (!nulls[4])
+		values[4] = CStringGetTextDatum(worker_wait_names[now.waits_for]);
+	values[5] = TimestampTzGetDatum(now.waits_since);
+	values[6] = CStringGetTextDatum(us);
+	values[7] = CStringGetTextDatum(original);
+	values[8] = CStringGetTextDatum(view.self.evidence);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(row, values, nulls)));
 }
 
+/* All that must hold before something is accepted: the worker knows the server. */
 static void
-check_may_accept(const char *what)
+prepare_to_accept(const char *what)
 {
+	HorizonWait wait = {0};
+
 	(void) settings_layout();
 	if (RecoveryInProgress())
 		ereport(ERROR, (errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
 						errmsg("cannot accept %s during recovery", what)));
-}
-
-static bool
-is_layout_unsettled(void)
-{
-	return state->other_layout;
-}
-
-static bool
-is_unsettled_copy(void)
-{
-	return state->is_copy;
-}
-
-/* Tell the worker that something is accepted, and wait until that is on disk. */
-static void
-accept_and_wait(bool *accepted, bool (*is_unsettled)(void))
-{
-	HorizonWait wait = {0};
-
-	SpinLockAcquire(&state->lock);
-	*accepted = true;
-	SpinLockRelease(&state->lock);
-	while (is_unsettled())
-		horizon_wait(&wait, 0);
+	while (!server_is_settled())
+		horizon_wait(&wait, HORIZON_OPEN_ONLY);
 	ConditionVariableCancelSleep();
 }
 
-/* Go on with the layout that the settings name. */
+/*
+ * Tell the worker that something is accepted, and wait until that is on disk.
+ * A call that fails or is cancelled takes its word back; other calls say it
+ * again.
+ */
+static void
+accept_and_wait(void (*accept)(bool), bool (*is_pending)(void))
+{
+	HorizonWait wait = {0};
+
+	PG_TRY();
+	{
+		while (is_pending())
+		{
+			accept(true);
+			horizon_wait(&wait, HORIZON_OPEN_ONLY);
+		}
+	}
+	PG_CATCH();
+	{
+		accept(false);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	ConditionVariableCancelSleep();
+}
+
+/* Go on with the layout of the setting. */
 Datum
 snowflake_accept_layout(PG_FUNCTION_ARGS)
 {
-	check_may_accept("a layout");
-	if (state->other_layout)
-		accept_and_wait(&state->accept_layout, is_layout_unsettled);
+	prepare_to_accept("a layout");
+	if (server_layout_differs())
+		accept_and_wait(server_accept_layout, server_layout_differs);
 	else
 		ereport(NOTICE, (errmsg("the layout has not changed")));
 	PG_RETURN_VOID();
 }
 
-/* Somebody says that this copy may mint beside its original, or instead. */
+/* Somebody says that this clone may mint beside its original, or instead. */
 Datum
 snowflake_accept_clone(PG_FUNCTION_ARGS)
 {
-	check_may_accept("a clone");
-	if (state->is_copy)
-		accept_and_wait(&state->accept_copy, is_unsettled_copy);
+	prepare_to_accept("a clone");
+	if (server_is_clone())
+		accept_and_wait(server_accept_clone, server_is_clone);
 	else
-		ereport(NOTICE, (errmsg("this server is not a copy")));
+		ereport(NOTICE, (errmsg("this server is not a clone")));
 	PG_RETURN_VOID();
 }

@@ -1,36 +1,38 @@
 /*-------------------------------------------------------------------------
  *
  * identity.c
- *	  Which server this is, and whether it is a copy of another.
+ *	  Which server this is, and whether it is a clone of another server.
  *
- * A copy that is started with its twin's shards mints its twin's ids.  The
- * horizon's record therefore says who wrote it, and a server that finds there
- * somebody else takes itself for a copy.  An error here costs no id: at worst
- * an operator has to say that it is none.
+ * A clone that has its original's shards mints its original's ids.  So the
+ * record says which server wrote it.  A server that finds another server's
+ * record takes itself for a clone.  A mistake here costs no id: at worst an
+ * administrator has to say that the server is no clone.
  *
- * Who somebody is, and what tells a copy, the first that applies:
+ * A server is a clone if one of these applies:
  *
- *	- The data directory asks to be recovered, by a backup's label or by
- *	  recovery.signal.  Not by standby.signal: a standby takes its primary's
- *	  place, and is believed.
- *	- The server's system identifier is another one.  The file alone was
- *	  carried over, as after pg_upgrade.  (Copies of a whole data directory
- *	  share the identifier.)
- *	- The file PG_VERSION, which nothing writes again, is another file: it was
- *	  born at another time.  Where the file system tells no time of birth, its
- *	  inode counts.  A copy of files is found so, but not one of the blocks
- *	  below them; and a directory that was renamed is none.
- *	- The host has another name.  Finds snapshots of volumes and of machines,
- *	  but also a volume that has moved.  A name of 12 hexadecimal digits is the
- *	  number of a container, of which each start makes another: it says nothing.
+ *	- The data directory asks to be recovered, by a backup label or by
+ *	  recovery.signal.  standby.signal does not count: a standby takes its
+ *	  primary's place.
+ *	- The server has another system identifier than the record.  Then only the
+ *	  file was copied, for instance after pg_upgrade.  (A copy of a whole data
+ *	  directory has the same identifier.)
+ *	- The file PG_VERSION, which nothing ever writes again, is another file: it
+ *	  was born at another time.  If the file system does not know times of
+ *	  birth, the inode counts.  This finds a copy of files.  It does not find a
+ *	  copy of the blocks below them, and a renamed directory is no clone.
+ *	- The host has another name.  This finds snapshots of volumes and of virtual
+ *	  machines, but also a volume that has moved.  A name of 12 hexadecimal
+ *	  digits is the number of a container, which is new at each start: it says
+ *	  nothing.
  *
- * An incarnation is a random number.  It is given to a server that mints for
- * the first time, and anew to one that is promoted or is found to be a copy.
+ * An incarnation is a random number.  A server gets one when it records its
+ * layout for the first time, and a new one when it is promoted or is found to
+ * be a clone.
  *
- * What was found stays with the record until it is accepted, since what told it
- * is gone at the next start.  For the same reason the record says that its
- * server follows a primary: a standby that dies between its promotion and its
- * first words as a primary would look like a copy of files.
+ * What was found stays in the record until somebody accepts it, because the
+ * evidence is gone at the next start.  For the same reason the record says that
+ * its server follows a primary: otherwise a standby that crashes just after its
+ * promotion would look like a copy of files.
  *
  * Nothing here touches shared memory or writes files: there is nothing to lock.
  *
@@ -52,12 +54,14 @@
 
 #define CONTAINER_DIGITS 12
 
+#define FROM_BACKUP "it was recovered from a backup"
+
 StaticAssertDecl(offsetof(Identity, evidence) + IDENTITY_EVIDENCE_SIZE ==
 					 sizeof(Identity),
 				 "an identity has no padding");
 
 /*-------------------------------------------------------------------------
- * What there is to see
+ * Where this server is
  *-------------------------------------------------------------------------
  */
 
@@ -69,7 +73,7 @@ exists(const char *file)
 	return stat(file, &status) == 0;
 }
 
-/* To be called before recovery, which takes these files away. */
+/* Call this before recovery, which removes these files. */
 StartMode
 identity_start_mode(void)
 {
@@ -110,7 +114,7 @@ is_number_of_container(const char *host)
 		   strspn(host, "0123456789abcdef") == CONTAINER_DIGITS;
 }
 
-/* Fill in where this server is, and nothing of who it is. */
+/* Note where this server is. */
 void
 identity_look_around(Identity *here)
 {
@@ -127,7 +131,7 @@ identity_look_around(Identity *here)
 }
 
 /*-------------------------------------------------------------------------
- * What it tells
+ * Which server it is
  *-------------------------------------------------------------------------
  */
 
@@ -159,51 +163,67 @@ is_elsewhere(const Identity *here, const Identity *recorded, char *evidence,
 }
 
 /*
- * A backup that was found to be one is not found again, as long as it stays
- * where it is and asks to be recovered.
+ * Is this server a clone that the record does not know of?  A recovered backup
+ * is found once, as long as it stays where it is.
  */
 static bool
-is_new_copy(const Identity *here, const Identity *recorded, StartMode start,
-			char *evidence, size_t size)
+is_new_clone(const Identity *here, const Identity *recorded, StartMode start,
+			 char *evidence, size_t size)
 {
 	bool elsewhere = is_elsewhere(here, recorded, evidence, size);
 
 	if (start == START_FROM_BACKUP &&
 		(elsewhere || recorded->evidence[0] == '\0'))
 	{
-		strlcpy(evidence, "it was recovered from a backup", size);
+		strlcpy(evidence, FROM_BACKUP, size);
 		return true;
 	}
 	return elsewhere;
 }
 
 /*
- * Make out who we are, having looked around, from the identity in a record.
- * Still a standby afterwards is one that follows its primary and one that was
- * promoted; when recovery has ended, it has to begin anew.
+ * Note how a server without a record was started.  Recovery removes what tells
+ * it, and a crash may come before the server knows who it is.
+ */
+void
+identity_note_start(Identity *self, StartMode start)
+{
+	self->standby = start == START_AS_STANDBY;
+	if (start == START_FROM_BACKUP)
+		strlcpy(self->evidence, FROM_BACKUP, sizeof(self->evidence));
+}
+
+/* Is this a record of identity_note_start(), of a recovered backup? */
+bool
+identity_is_from_backup(const Identity *recorded)
+{
+	return recorded->incarnation == 0 && recorded->evidence[0] != '\0';
+}
+
+/*
+ * Find out from a record which server this is.  "self" has where it is, from
+ * identity_look_around().  It stays a standby until it gets a new incarnation,
+ * after its promotion.
  */
 void
 identity_recognise(Identity *self, const Identity *recorded, StartMode start)
 {
 	char evidence[IDENTITY_EVIDENCE_SIZE] = {0};
 
-	if (recorded->incarnation == 0)
-	{
-		self->standby = start == START_AS_STANDBY;
-		return;
-	}
-	self->incarnation = recorded->incarnation;
 	self->standby = start == START_AS_STANDBY || recorded->standby;
+	if (recorded->incarnation == 0)
+		return;
+	self->incarnation = recorded->incarnation;
 	identity_follow(self, recorded);
 	if (start == START_AS_STANDBY ||
-		!is_new_copy(self, recorded, start, evidence, sizeof(evidence)))
+		!is_new_clone(self, recorded, start, evidence, sizeof(evidence)))
 		return;
 	identity_begin_anew(self);
 	self->clone_of = recorded->incarnation;
 	memcpy(self->evidence, evidence, sizeof(evidence));
 }
 
-/* Take over whether the primary was a copy: who takes its place is one, too. */
+/* Take over whether the primary is a clone: a server in its place is one, too. */
 void
 identity_follow(Identity *self, const Identity *primary)
 {
@@ -212,7 +232,7 @@ identity_follow(Identity *self, const Identity *primary)
 	memcpy(self->evidence, primary->evidence, sizeof(self->evidence));
 }
 
-/* Become a server of one's own: one that is new, was promoted or is a copy. */
+/* Get a new incarnation: the server is new, was promoted, or is a clone. */
 void
 identity_begin_anew(Identity *self)
 {
@@ -226,7 +246,7 @@ identity_begin_anew(Identity *self)
 	} while (self->incarnation == 0);
 }
 
-/* Somebody says that the other one is no danger. */
+/* Somebody says that the original is no danger. */
 void
 identity_accept(Identity *self)
 {
@@ -235,7 +255,7 @@ identity_accept(Identity *self)
 	memset(self->evidence, 0, sizeof(self->evidence));
 }
 
-/* A record that came by the WAL says nothing of where it was replayed. */
+/* A record that came by the WAL does not say where this server is. */
 void
 identity_forget_place(Identity *identity)
 {

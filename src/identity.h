@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * identity.h
- *	  Which server this is, and whether it is a copy.  See identity.c.
+ *	  Which server this is, and whether it is a clone.  See identity.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,24 +21,26 @@ typedef enum StartMode
 } StartMode;
 
 /*
- * As it is stored: no padding, and all of a text's bytes after its end are
- * zero.  What is unknown is zero, too.
+ * As it is stored: without padding, and with zeros after the end of each text.
+ * Zero means unknown.
  */
 typedef struct Identity
 {
 	uint64 system;		/* the server's own identifier, given by initdb */
-	uint64 incarnation; /* a random number; 0: nobody's */
-	uint64 clone_of;	/* the incarnation that evidence speaks of */
-	uint64 inode;		/* of a file that is never written again */
-	int64  born;		/* when that file was made, in ns since 1970 */
-	uint32 standby;		/* 1: follows a primary, or did until just now */
-	uint32 changes;		/* of who this is and what was found, so far */
+	uint64 incarnation; /* a random number; 0: none yet */
+	uint64 clone_of;	/* the original's incarnation */
+	uint64 inode;		/* of PG_VERSION */
+	int64  born;		/* when PG_VERSION was made, in ns since 1970 */
+	uint32 standby;		/* 1: follows a primary, or was just promoted */
+	uint32 changes;		/* how often incarnation or evidence changed */
 	char   host[IDENTITY_HOST_SIZE];
-	char   evidence[IDENTITY_EVIDENCE_SIZE]; /* empty: no copy */
+	char   evidence[IDENTITY_EVIDENCE_SIZE]; /* empty: no clone */
 } Identity;
 
 extern StartMode identity_start_mode(void);
 extern void		 identity_look_around(Identity *here);
+extern void		 identity_note_start(Identity *self, StartMode start);
+extern bool		 identity_is_from_backup(const Identity *recorded);
 extern void		 identity_recognise(Identity *self, const Identity *recorded,
 									StartMode start);
 extern void		 identity_follow(Identity *self, const Identity *primary);
@@ -48,7 +50,7 @@ extern void		 identity_forget_place(Identity *identity);
 extern void		 identity_format_number(uint64 number, char *text);
 
 static inline bool
-identity_is_copy(const Identity *identity)
+identity_is_clone(const Identity *identity)
 {
 	return identity->evidence[0] != '\0' && !identity->standby;
 }

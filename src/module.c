@@ -23,6 +23,7 @@
 #include "copy.h"
 #include "generator.h"
 #include "horizon.h"
+#include "server.h"
 #include "settings.h"
 
 SNOWFLAKE_MODULE_MAGIC;
@@ -35,8 +36,10 @@ request_shared_memory(void)
 {
 	if (prev_shmem_request_hook)
 		prev_shmem_request_hook();
-	RequestAddinShmemSpace(
-		add_size(generator_shmem_size(), horizon_shmem_size()));
+	RequestAddinShmemSpace(generator_shmem_size());
+	RequestAddinShmemSpace(horizon_shmem_size());
+	RequestAddinShmemSpace(server_shmem_size());
+	RequestNamedLWLockTranche(SERVER_LOCKS, SERVER_LOCK_COUNT);
 }
 
 /* Runs at server start, and again when a crash has made memory anew. */
@@ -46,6 +49,7 @@ start_shared_memory(void)
 	if (prev_shmem_startup_hook)
 		prev_shmem_startup_hook();
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	server_shmem_startup();
 	horizon_shmem_startup();
 	generator_shmem_startup();
 	LWLockRelease(AddinShmemInitLock);

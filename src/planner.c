@@ -48,9 +48,9 @@
 #include "utils/timestamp.h"
 
 #include "compat.h"
-#include "horizon.h"
 #include "layout.h"
 #include "planner.h"
+#include "server.h"
 
 /* What hash_combine64(0, hash) of the server adds to a hash value. */
 #define HASH_COMBINE_CONSTANT UINT64CONST(0x49a0f4dd15e5a8e3)
@@ -109,7 +109,7 @@ PG_FUNCTION_INFO_V1(snowflake_shard_hash_int2);
 static bool
 is_in_range(LayoutComparison comparison, int64 id, TimestampTz time)
 {
-	LayoutIdRange range = layout_ids(cluster_layout(), comparison, time);
+	LayoutIdRange range = layout_ids(server_layout(), comparison, time);
 
 	return range.first <= id && id <= range.last;
 }
@@ -124,7 +124,7 @@ Datum
 snowflake_last_before(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_INT64(
-		layout_ids(cluster_layout(), LAYOUT_LT, PG_GETARG_TIMESTAMPTZ(0)).last);
+		layout_ids(server_layout(), LAYOUT_LT, PG_GETARG_TIMESTAMPTZ(0)).last);
 }
 
 /* The last id whose time is at a given one, or before it. */
@@ -132,7 +132,7 @@ Datum
 snowflake_last_until(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_INT64(
-		layout_ids(cluster_layout(), LAYOUT_LE, PG_GETARG_TIMESTAMPTZ(0)).last);
+		layout_ids(server_layout(), LAYOUT_LE, PG_GETARG_TIMESTAMPTZ(0)).last);
 }
 
 /*-------------------------------------------------------------------------
@@ -272,7 +272,7 @@ simplify(PlannerInfo *root, const FuncExpr *call)
 		if (IsA(time, Const))
 			return compare_with_range(
 				id,
-				layout_ids(cluster_layout(), comparison,
+				layout_ids(server_layout(), comparison,
 						   DatumGetTimestampTz(((Const *) time)->constvalue)));
 		return compare_with_time(call, id, comparison, time);
 	}
@@ -304,7 +304,7 @@ snowflake_time_support(PG_FUNCTION_ARGS)
 static Datum
 shard_hash(int64 id)
 {
-	PG_RETURN_UINT64((uint64) layout_shard(cluster_layout(), id) -
+	PG_RETURN_UINT64((uint64) layout_shard(server_layout(), id) -
 					 HASH_COMBINE_CONSTANT);
 }
 

@@ -1,37 +1,64 @@
 /*-------------------------------------------------------------------------
  *
  * record.h
- *	  The horizon's record, and the file that holds it.  See record.c.
+ *	  The server's record, in a file and on a page.  See record.c.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef SNOWFLAKE_RECORD_H
 #define SNOWFLAKE_RECORD_H
 
+#include "access/xlogdefs.h"
 #include "identity.h"
 #include "layout.h"
 #include "port/pg_crc32c.h"
 
 /* What is on disk and in the WAL. */
-typedef struct HorizonRecord
+typedef struct Record
 {
 	uint32		magic;
 	uint32		version;
-	TimestampTz horizon; /* no id is later than or at this time */
+	TimestampTz horizon; /* no id is at or after this time; DT_NOBEGIN: none */
 	char		layout[LAYOUT_TEXT_SIZE]; /* as layout_format() writes it */
 	Identity	writer;
-	uint32		changes; /* of the layout so far */
-	pg_crc32c	crc;	 /* of all before it */
-} HorizonRecord;
+	uint32		layout_changes; /* how often the layout was changed */
+	pg_crc32c	crc;			/* of all bytes before it */
+} Record;
 
-extern void record_make(HorizonRecord *record, TimestampTz horizon,
-						const char *layout, uint32 changes,
+/* What went wrong with a record.  The way out depends on it. */
+typedef enum TroubleKind
+{
+	TROUBLE_STORING, /* the record cannot be stored */
+	TROUBLE_FILE,	 /* the file cannot be read */
+	TROUBLE_PAGE,	 /* the page cannot be read */
+	TROUBLE_VERSION	 /* either is of a later version */
+} TroubleKind;
+
+typedef struct Trouble
+{
+	TroubleKind kind;
+	char		reason[256]; /* empty: no trouble */
+} Trouble;
+
+typedef enum RecordResult
+{
+	RECORD_FOUND,
+	RECORD_MISSING,
+	RECORD_UNREADABLE /* with the trouble */
+} RecordResult;
+
+extern void record_make(Record *record, TimestampTz horizon,
+						const char *layout, uint32 layout_changes,
 						const Identity *writer);
-extern bool record_parse(HorizonRecord *record, const char *bytes, int length,
-						 char *reason, size_t size);
-extern bool record_read_file(HorizonRecord *record, bool *found, char *reason,
-							 size_t size);
-extern bool record_write_file(const HorizonRecord *record, char *reason,
-							  size_t size);
+extern bool record_parse(Record *record, const char *bytes, int length,
+						 TroubleKind damage, Trouble *trouble);
+
+extern void record_report(int level, const Trouble *trouble);
+
+extern RecordResult record_read_file(Record *record, Trouble *trouble);
+extern bool			record_write_file(const Record *record, Trouble *trouble);
+
+extern RecordResult record_read_page(Record *record, Trouble *trouble);
+extern XLogRecPtr	record_log_page(const Record *record);
 
 #endif /* SNOWFLAKE_RECORD_H */

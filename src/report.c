@@ -77,6 +77,69 @@ report_time_range(const Layout *layout, TimestampTz time, int64 first_tick,
 }
 
 /*
+ * Minting is not possible at this time: the layout has expired, or the clock is
+ * before its epoch.
+ */
+void
+report_no_mint_time(const Layout *layout, TimestampTz now)
+{
+	TimestampTz last = layout_time_of_tick(layout, layout->last_mint_tick);
+	bool		has_expired = now > last;
+	char		name[LAYOUT_TEXT_SIZE];
+	char		at[LAYOUT_TIME_SIZE];
+	char		bound[LAYOUT_TIME_SIZE];
+
+	layout_describe(layout, name, sizeof(name));
+	layout_format_time(now, at, sizeof(at));
+	layout_format_time(has_expired ? last : layout->epoch, bound,
+					   sizeof(bound));
+	if (has_expired)
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+			 errmsg("the layout of snowflake ids has expired"),
+			 errdetail("The last time that layout \"%s\" can hold is %s, and "
+					   "the clock is at %s. Minting ended then.",
+					   name, bound, at),
+			 errhint("If the clock is right, change \"snowflake.layout\", "
+					 "restart the server, and call "
+					 "snowflake_accept_layout().")));
+	ereport(ERROR,
+			(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+			 errmsg("clock is before the epoch of the layout"),
+			 errdetail("The first time that layout \"%s\" can hold is %s, and "
+					   "the clock is at %s.",
+					   name, bound, at),
+			 errhint("Check the server's clock, and \"snowflake.layout\".")));
+}
+
+/*
+ * Write a time span as a person reads it, into REPORT_DURATION_SIZE bytes:
+ * 850 ms, 61.2 s, 14 min 3 s, 2 h 5 min, 12 days.
+ */
+void
+report_format_duration(int64 us, char *buffer)
+{
+	int64 ms = (us + 999) / 1000;
+	int64 s = ms / 1000;
+
+	if (ms < 1000)
+		snprintf(buffer, REPORT_DURATION_SIZE, INT64_FORMAT " ms", ms);
+	else if (s < 120)
+		snprintf(buffer, REPORT_DURATION_SIZE, "%.1f s", ms / 1000.0);
+	else if (s < 2 * SECS_PER_HOUR)
+		snprintf(buffer, REPORT_DURATION_SIZE,
+				 INT64_FORMAT " min " INT64_FORMAT " s", s / 60, s % 60);
+	else if (s < 2 * SECS_PER_DAY)
+		snprintf(buffer, REPORT_DURATION_SIZE,
+				 INT64_FORMAT " h " INT64_FORMAT " min", s / SECS_PER_HOUR,
+				 s / 60 % 60);
+	else
+		snprintf(buffer, REPORT_DURATION_SIZE, INT64_FORMAT " days",
+				 s / SECS_PER_DAY);
+}
+
+/*
  * Is a line due that is logged at most once an interval, by all processes that
  * share "after"?  Counted by a clock that nobody can set; 0 is due at once.
  */

@@ -16,6 +16,11 @@
 #include "layout.h"
 #include "port/atomics.h"
 
+/* holds any time span as report_format_duration() writes it */
+#define REPORT_DURATION_SIZE 40
+
+extern void report_format_duration(int64 us, char *buffer);
+
 extern bool may_log_now(pg_atomic_uint64 *after, int64 interval_us);
 
 pg_noreturn extern void report_invalid_layout(const LayoutError *error);
@@ -25,6 +30,9 @@ pg_noreturn extern void report_part_range(const Layout *layout,
 pg_noreturn extern void report_time_range(const Layout *layout,
 										  TimestampTz time, int64 first_tick,
 										  int64 last_tick);
+
+pg_noreturn extern void report_no_mint_time(const Layout *layout,
+											TimestampTz	  now);
 
 /* "types" are those of the columns that the caller fills. */
 extern TupleDesc	  result_row(FunctionCallInfo fcinfo, const Oid *types,

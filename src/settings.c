@@ -118,7 +118,7 @@ settings_define(void)
 	/* one answer for the whole server: not a session's to switch off */
 	DefineCustomBoolVariable(
 		SETTING_REFUSE_CLONE,
-		"Refuse to mint on a server that was found to be a copy.",
+		"Refuse to mint on a server that was found to be a clone.",
 		"Until snowflake_accept_clone() is called. Off: it only says so.",
 		&settings_refuse_clone, false, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	insist(SETTING_REFUSE_CLONE, asked_refuse);

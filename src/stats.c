@@ -20,8 +20,8 @@
 #include "utils/timestamp.h"
 
 #include "generator.h"
-#include "horizon.h"
 #include "report.h"
+#include "server.h"
 #include "settings.h"
 
 PG_FUNCTION_INFO_V1(snowflake_stat_shards);
@@ -47,7 +47,7 @@ interval_of(int64 us)
 Datum
 snowflake_stat_shards(PG_FUNCTION_ARGS)
 {
-	const Layout  *layout = cluster_layout();
+	const Layout  *layout = server_layout();
 	ReturnSetInfo *result =
 		result_rows(fcinfo, shard_columns, lengthof(shard_columns));
 	TimestampTz reset_at = generator_stats_reset_at();
@@ -82,7 +82,7 @@ snowflake_stat_shards(PG_FUNCTION_ARGS)
 Datum
 snowflake_stat_backends(PG_FUNCTION_ARGS)
 {
-	const Layout  *layout = cluster_layout();
+	const Layout  *layout = server_layout();
 	ReturnSetInfo *result =
 		result_rows(fcinfo, backend_columns, lengthof(backend_columns));
 

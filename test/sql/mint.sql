@@ -155,7 +155,7 @@ BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY DEFERRABLE;
 SELECT snowflake_nextval(5) > :before AS minted;
 COMMIT;
 
--- parallel workers do
+-- parallel workers do not: the leader mints what they read
 CREATE TABLE big AS SELECT n FROM generate_series(1, 20000) AS n;
 ANALYZE big;
 SET parallel_setup_cost = 0;

@@ -22,7 +22,7 @@ max_wal_senders = 5
 wal_keep_size = 256MB
 CONF
 my $mint = 'SELECT snowflake_nextval()';
-my $found = qr/LOG:  this server is a copy of one that has minted ids/;
+my $found = qr/LOG:  this server is a clone of another server/;
 my $way_out = qr/Give it other shards than its original's.*call snowflake_accept_clone\(\)\./;
 
 my $copied = qr/the files of its data directory were copied/;
@@ -110,16 +110,16 @@ sub is_copy
 	my ($us, $them, $why) =
 	  split(/\|/, $node->safe_psql('postgres', 'SELECT incarnation, clone_of, clone_evidence FROM snowflake_horizon()'));
 
-	like(log_of($node), qr/$found.*DETAIL:  It is incarnation $us, a copy of $original: $evidence\..*HINT:  $way_out/s,
+	like(log_of($node), qr/$found.*DETAIL:  It is incarnation $us, a clone of $original: $evidence\..*HINT:  $way_out/s,
 		"$name: the log says so");
 	like($us, qr/^[0-9a-f]{16}$/, "$name: it has an incarnation");
 	isnt($us, $original, "$name: which is another");
 	is($them, $original, "$name: snowflake_horizon() names the original");
 	like($why, qr/^$evidence$/, "$name: and the evidence");
 	fails_with($node, $mint, '55000',
-		qr/this server is a copy of one that has minted ids.*DETAIL:  It is incarnation $us, a copy of $them: $evidence\..*HINT:  $way_out/s,
+		qr/this server is a clone of another server.*DETAIL:  It is incarnation $us, a clone of $them: $evidence\..*HINT:  $way_out/s,
 		"$name: it does not mint");
-	fails_with($node, 'SELECT snowflake_nextval(0)', '55000', qr/this server is a copy/, "$name: on no shard");
+	fails_with($node, 'SELECT snowflake_nextval(0)', '55000', qr/this server is a clone/, "$name: on no shard");
 	is($node->safe_psql('postgres', 'SELECT snowflake_shard(20480), snowflake_timestamp(snowflake_floor(now())) <= now()'),
 		'5|t', "$name: it reads ids");
 	return $us;
@@ -211,7 +211,7 @@ is($copy->safe_psql('postgres', 'SELECT clone_of FROM snowflake_horizon()'), $wh
 $copy->append_conf('postgresql.conf', 'snowflake.refuse_clone = on');
 $copy->reload;
 ok(wait_until($copy, "SELECT current_setting('snowflake.refuse_clone') = 'on'"), 'guard on, by reload');
-fails_with($copy, $mint, '55000', qr/this server is a copy/, 'guard on: it does not mint');
+fails_with($copy, $mint, '55000', qr/this server is a clone/, 'guard on: it does not mint');
 
 # --- a copy of the copy; its standby, promoted in its place
 $copy->backup('again');
@@ -260,7 +260,7 @@ begin_log($copy);
 is_itself($copy, $copy_is, 'accepted');
 my ($status, $out, $err) = $copy->psql('postgres', 'SELECT snowflake_accept_clone()');
 is($status, 0, 'accepted twice: nothing happens');
-like($err, qr/NOTICE:  this server is not a copy/, 'accepted twice: and it says so');
+like($err, qr/NOTICE:  this server is not a clone/, 'accepted twice: and it says so');
 begin_log($copy);
 $copy->restart;
 is_itself($copy, $copy_is, 'accepted, restarted');
@@ -445,20 +445,30 @@ fails_with($future, $mint, '58030', qr/it is of version 2/, 'of a version to com
 $future->stop;
 ok(slurp_file(horizon_file($future)) eq $record, 'of a version to come: the file is left as it is');
 
-# what came by the WAL and cannot be read may be of any time
+# what came by the WAL and cannot be read may be of any time; each hint works
 unlink horizon_file($future);
+my $remove = qr/Stop the server, check that the clock is past the newest id, remove file "global\/11111", and start the server\./;
+my $used = qr/could not use page 0 of file "global\/11111":/;
 for my $damage (
-	[ 24, qr/could not use page 0 of file "global\/11111": it is not a horizon record/ ],
-	[ 12, qr/invalid page in block 0 of relation "?global\/11111/ ])
+	[ 'of something else', qr/$used it is not a horizon record/, $remove, sub { substr($_[0], 24, 4) = "\377" x 4; $_[0] } ],
+	[ 'with a broken header', qr/invalid page in block 0 of relation "?global\/11111/, $remove, sub { substr($_[0], 12, 4) = "\377" x 4; $_[0] } ],
+	[ 'with a bit flipped', qr/$used its checksum is wrong/, $remove, sub { substr($_[0], 44, 1) ^= "\1"; $_[0] } ],
+	[ 'of half a size', qr/could not use file "global\/11111": it is shorter than a page/, $remove, sub { substr($_[0], 0, 4096) } ],
+	[ 'of no size', qr/could not use file "global\/11111": it is shorter than a page/, $remove, sub { '' } ],
+	[ 'of a version to come', qr/$used it is of version 2/, qr/Install the version of snowflake that wrote it, or a later one, and restart/, sub { substr($_[0], 28, 4) = pack('L', 2); $_[0] } ])
 {
-	my ($at, $reason) = @$damage;
-	my $damaged = $page;
+	my ($name, $reason, $hint, $change) = @$damage;
+	my $page_file = $future->data_dir . '/global/11111';
 
-	substr($damaged, $at, 4) = "\377" x 4;
-	write_bytes($future->data_dir . '/global/11111', $damaged);
+	write_bytes($page_file, $change->($page));
 	$future->start;
-	fails_with($future, $mint, '58030', qr/cannot mint ids: $reason/, "page damaged at byte $at: no minting");
+	fails_with($future, $mint, '58030', qr/cannot mint snowflake ids: $reason.*HINT:  $hint/s, "page $name: no minting");
 	$future->stop;
+	$name =~ /version/ ? write_bytes($page_file, $page) : unlink $page_file;
+	start_in_place($future, HOST => 'ids-1');
+	like($future->safe_psql('postgres', $mint), qr/^\d+$/, "page $name: the hint followed, minting goes on");
+	$future->stop;
+	unlink horizon_file($future);
 }
 
 # --- the file lost: what came by the WAL knows who, but not where

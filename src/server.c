@@ -1,0 +1,509 @@
+/*-------------------------------------------------------------------------
+ *
+ * server.c
+ *	  What this data directory is: its layout and its identity.
+ *
+ * The layout.  One-argument functions that read ids use the layout of the
+ * setting snowflake.layout, and indexes, partitions and generated columns are
+ * built on them.  So the layout is recorded at the first start that preloads
+ * the library, and a server whose setting differs from its record neither
+ * mints nor reads ids without a named layout.
+ *
+ * Two records tell the layout: the file, and the page that came by the WAL.
+ * Each change of the layout is counted, and the record with more changes is
+ * right.  The horizon's worker reads both when recovery has ended and settles
+ * which layout is right, for as long as the server runs.  Until then, and on a
+ * standby for ever, each call looks at the page itself.  A standby therefore
+ * refuses to read ids from the moment on in which it replays a change of its
+ * primary's layout, and reads them again when its own setting agrees.
+ *
+ * The identity.  The record says which server wrote it.  A server that finds
+ * another server's record may be a clone, and a clone mints the ids of its
+ * original: identity.c tells what gives a clone away.  Recovery removes some of
+ * that evidence.  So the postmaster stores what it found before recovery
+ * begins; if there is no file, it stores a record that says nothing else.
+ *
+ * The worker gives a new identity to a server that is new or was promoted, and
+ * stores what somebody accepted, a clone or a layout, before it publishes a
+ * horizon.  The recorded horizon stays what it is.
+ *
+ * A note about locking:
+ *	- ServerState is read and written under server_lock, an LWLock.  It is
+ *	  written by the postmaster when it is alone, and then by the worker, which
+ *	  reads it without the lock.
+ *	- "layout_state" and "is_clone" are atomics, because each call looks at
+ *	  them.  Only the worker changes them.
+ *	- "accept_layout" and "accept_clone" are atomics, which sessions set and
+ *	  the worker clears.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "access/xlogrecovery.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+#include "utils/timestamp.h"
+
+#include "compat.h"
+#include "identity.h"
+#include "record.h"
+#include "server.h"
+#include "settings.h"
+
+typedef enum LayoutState
+{
+	LAYOUT_UNSETTLED, /* the worker has not read the records */
+	LAYOUT_AGREES,	  /* the setting is as recorded */
+	LAYOUT_DIFFERS
+} LayoutState;
+
+/* What a record tells of the layout. */
+typedef struct RecordedLayout
+{
+	char		text[LAYOUT_TEXT_SIZE]; /* empty: nothing */
+	uint32		changes;
+	TimestampTz horizon;
+} RecordedLayout;
+
+typedef struct ServerState
+{
+	pg_atomic_uint32 layout_state;
+	pg_atomic_uint32 is_clone;
+	pg_atomic_uint32 accept_layout;
+	pg_atomic_uint32 accept_clone;
+	RecordedLayout	 recorded; /* by the records read or written so far */
+	StartMode		 start;	   /* how the data directory asks to be started */
+	Identity		 self;	   /* this server, as far as is known */
+	bool			 is_unsaved; /* the file or the WAL has another identity */
+	bool file_is_unread;		 /* there is a file that could not be read */
+} ServerState;
+
+static LWLock	   *server_lock = NULL;
+static ServerState *server = NULL;
+
+/*-------------------------------------------------------------------------
+ * Records
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Does a record tell the layout, rather than the records before it?  Their
+ * horizons do not say which is later: the file of a base backup may have a late
+ * one, and a clean stop lowers it.  So the changes of the layout count first.
+ */
+static bool
+tells_layout(const Record *record, const RecordedLayout *before)
+{
+	if (record->layout[0] == '\0')
+		return false;
+	return before->text[0] == '\0' ||
+		   record->layout_changes > before->changes ||
+		   (record->layout_changes == before->changes &&
+			record->horizon >= before->horizon);
+}
+
+/* Take over from a record what is later than what was known. */
+static void
+merge_record(RecordedLayout *recorded, const Record *record)
+{
+	if (tells_layout(record, recorded))
+	{
+		recorded->changes = record->layout_changes;
+		strlcpy(recorded->text, record->layout, sizeof(recorded->text));
+	}
+	recorded->horizon = Max(recorded->horizon, record->horizon);
+}
+
+static bool
+agrees_with_setting(const RecordedLayout *recorded)
+{
+	char ours[LAYOUT_TEXT_SIZE];
+
+	layout_format(settings_layout(), ours, sizeof(ours));
+	return recorded->text[0] == '\0' || strcmp(recorded->text, ours) == 0;
+}
+
+/* Settle whether the setting is the recorded layout. */
+void
+server_compare_layout(void)
+{
+	pg_atomic_write_u32(&server->layout_state,
+						agrees_with_setting(&server->recorded) ?
+							LAYOUT_AGREES :
+							LAYOUT_DIFFERS);
+}
+
+/* Say that this server is a clone: in the log, or as an error. */
+static void
+report_clone(int level, const Identity *self)
+{
+	char us[IDENTITY_NUMBER_SIZE];
+	char original[IDENTITY_NUMBER_SIZE];
+
+	identity_format_number(self->incarnation, us);
+	identity_format_number(self->clone_of, original);
+	ereport(
+		level,
+		(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+		 errmsg("this server is a clone of another server"),
+		 errdetail("It is incarnation %s, a clone of %s: %s.", us, original,
+				   self->evidence),
+		 errhint(
+			 "Give it other shards than its original's. When it has them, or when the original is gone for good, call snowflake_accept_clone().")));
+}
+
+/* Note which server this is.  When it turns out to be a clone, log that. */
+static void
+note_identity(const Identity *self, bool is_unsaved)
+{
+	bool was_clone = server_is_clone();
+
+	LWLockAcquire(server_lock, LW_EXCLUSIVE);
+	server->self = *self;
+	server->is_unsaved = is_unsaved;
+	LWLockRelease(server_lock);
+	pg_atomic_write_u32(&server->is_clone, identity_is_clone(self));
+	if (identity_is_clone(self) && !was_clone)
+		report_clone(LOG, self);
+}
+
+/* Note a record, from the file or from the page. */
+static void
+note_record(const Record *record)
+{
+	LWLockAcquire(server_lock, LW_EXCLUSIVE);
+	merge_record(&server->recorded, record);
+	LWLockRelease(server_lock);
+}
+
+/* Read the file, and find out from it which server this is. */
+static RecordResult
+read_file(Trouble *trouble)
+{
+	Record		 record;
+	Identity	 self = server->self;
+	RecordResult result = record_read_file(&record, trouble);
+
+	server->file_is_unread = result == RECORD_UNREADABLE;
+	if (result != RECORD_FOUND)
+		return result;
+	note_record(&record);
+	if (identity_is_from_backup(&record.writer))
+		server->start = START_FROM_BACKUP;
+	identity_recognise(&self, &record.writer, server->start);
+	note_identity(&self, memcmp(&self, &record.writer, sizeof(self)) != 0);
+	return RECORD_FOUND;
+}
+
+/*
+ * Read what is on disk: the file, if the postmaster could not, and the page.
+ * False, with the trouble, as long as either cannot be read.
+ */
+bool
+server_read_records(Trouble *trouble)
+{
+	TimestampTz	 in_file;
+	Record		 page;
+	Identity	 self;
+	RecordResult result;
+
+	if (server->file_is_unread && read_file(trouble) == RECORD_UNREADABLE)
+		return false;
+	in_file = server->recorded.horizon;
+	result = record_read_page(&page, trouble);
+	if (result != RECORD_FOUND)
+		return result == RECORD_MISSING;
+	note_record(&page);
+
+	/* of a standby's two records the one with more changes is later */
+	self = server->self;
+	if (self.standby && page.writer.changes > self.changes)
+		identity_follow(&self, &page.writer);
+	else if (self.incarnation == 0)
+	{
+		identity_forget_place(&page.writer);
+		identity_recognise(&self, &page.writer, server->start);
+	}
+
+	/* the file may be copied without the page, for instance by pg_rewind */
+	note_identity(&self, server->is_unsaved || page.horizon > in_file);
+	return true;
+}
+
+/* A record of this server with the recorded layout. */
+void
+server_make_record(Record *record, TimestampTz horizon)
+{
+	record_make(record, horizon, server->recorded.text,
+				server->recorded.changes, &server->self);
+}
+
+TimestampTz
+server_horizon(void)
+{
+	return server->recorded.horizon;
+}
+
+/* A record with a later horizon is on disk and logged. */
+void
+server_note_renewal(const Record *record)
+{
+	LWLockAcquire(server_lock, LW_EXCLUSIVE);
+	server->recorded.horizon = record->horizon;
+	LWLockRelease(server_lock);
+}
+
+/*
+ * Has the record to change, because this server is new, was promoted, records
+ * its layout for the first time, or because somebody accepted something?  Then
+ * *change has the record to store.
+ */
+bool
+server_has_change(ServerChange *change)
+{
+	Identity	   self = server->self;
+	RecordedLayout recorded = server->recorded;
+	bool		   is_new = self.incarnation == 0 || self.standby;
+	bool		   is_first = recorded.text[0] == '\0';
+
+	change->accepts_clone = pg_atomic_read_u32(&server->accept_clone) != 0;
+	change->accepts_layout = pg_atomic_read_u32(&server->accept_layout) != 0;
+	if (is_new)
+		identity_begin_anew(&self);
+	if (change->accepts_clone)
+		identity_accept(&self);
+	if (change->accepts_layout)
+		recorded.changes++;
+	if (change->accepts_layout || is_first)
+		layout_format(settings_layout(), recorded.text, sizeof(recorded.text));
+	record_make(&change->record, recorded.horizon, recorded.text,
+				recorded.changes, &self);
+	return is_new || is_first || change->accepts_clone ||
+		   change->accepts_layout || server->is_unsaved;
+}
+
+/* The record of a change is on disk and logged. */
+void
+server_note_change(const ServerChange *change)
+{
+	const Record *record = &change->record;
+
+	note_identity(&record->writer, false);
+	LWLockAcquire(server_lock, LW_EXCLUSIVE);
+	strlcpy(server->recorded.text, record->layout,
+			sizeof(server->recorded.text));
+	server->recorded.changes = record->layout_changes;
+	LWLockRelease(server_lock);
+	server_compare_layout();
+	if (change->accepts_layout)
+		server_accept_layout(false);
+	if (change->accepts_clone)
+		server_accept_clone(false);
+}
+
+/*-------------------------------------------------------------------------
+ * Shared memory
+ *-------------------------------------------------------------------------
+ */
+
+Size
+server_shmem_size(void)
+{
+	return sizeof(ServerState);
+}
+
+/* Store what the data directory tells now, and recovery will remove. */
+static void
+store_evidence(RecordResult file)
+{
+	Record	 record;
+	Trouble	 trouble;
+	Identity self = server->self;
+
+	if (file == RECORD_MISSING && server->start != START_ALONE)
+		identity_note_start(&self, server->start);
+	else if (file != RECORD_FOUND || !server->is_unsaved)
+		return;
+	record_make(&record, server->recorded.horizon, server->recorded.text,
+				server->recorded.changes, &self);
+	if (!record_write_file(&record, &trouble))
+		record_report(LOG, &trouble);
+}
+
+/* The postmaster, alone. */
+void
+server_shmem_startup(void)
+{
+	bool		 found;
+	Trouble		 trouble = {0};
+	RecordResult file;
+
+	server_lock = &GetNamedLWLockTranche(SERVER_LOCKS)[0].lock;
+	server = ShmemInitStruct("snowflake server", server_shmem_size(), &found);
+	if (found)
+		return;
+	memset(server, 0, sizeof(*server));
+	pg_atomic_init_u32(&server->layout_state, LAYOUT_UNSETTLED);
+	pg_atomic_init_u32(&server->is_clone, false);
+	pg_atomic_init_u32(&server->accept_layout, false);
+	pg_atomic_init_u32(&server->accept_clone, false);
+	server->recorded.horizon = DT_NOBEGIN;
+	server->start = identity_start_mode();
+	identity_look_around(&server->self);
+
+	file = read_file(&trouble);
+	if (file == RECORD_UNREADABLE)
+		record_report(LOG, &trouble);
+	store_evidence(file);
+}
+
+/*-------------------------------------------------------------------------
+ * What sessions use
+ *-------------------------------------------------------------------------
+ */
+
+static void
+report_layout_differs(const char *recorded)
+{
+	char ours[LAYOUT_TEXT_SIZE];
+
+	layout_format(settings_layout(), ours, sizeof(ours));
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+		 errmsg("this server has another layout than \"snowflake.layout\""),
+		 errdetail("\"snowflake.layout\" is \"%s\", and the server's recorded "
+				   "layout is \"%s\".",
+				   ours, recorded),
+		 RecoveryInProgress() ?
+			 errhint("Set \"snowflake.layout\" as on the primary server and "
+					 "restart this server, or name the layout of the id.") :
+			 errhint(
+				 "Set \"snowflake.layout\" back and restart the server. To "
+				 "go on with the new layout, call "
+				 "snowflake_accept_layout(). To read an id, name its "
+				 "layout.")));
+}
+
+/*
+ * Compare the layout with the records, as the worker will.  On a standby this
+ * is done again whenever something was replayed.
+ */
+static pg_noinline void
+check_unsettled_layout(void)
+{
+	static bool		  checked = false;
+	static XLogRecPtr checked_at;
+	XLogRecPtr		  replayed = GetXLogReplayRecPtr(NULL);
+	RecordedLayout	  recorded;
+	Record			  page;
+	Trouble			  trouble;
+	RecordResult	  result;
+
+	if (checked && checked_at == replayed)
+		return;
+	LWLockAcquire(server_lock, LW_SHARED);
+	recorded = server->recorded;
+	LWLockRelease(server_lock);
+	result = record_read_page(&page, &trouble);
+	if (result == RECORD_FOUND)
+		merge_record(&recorded, &page);
+	else if (result == RECORD_UNREADABLE && RecoveryInProgress())
+		ereport(ERROR, (errcode(ERRCODE_IO_ERROR),
+						errmsg("cannot tell the layout of the primary "
+							   "server: %s",
+							   trouble.reason),
+						errhint("To read an id, name its layout.")));
+	if (!agrees_with_setting(&recorded))
+		report_layout_differs(recorded.text);
+	checked = true;
+	checked_at = replayed;
+}
+
+/*
+ * The layout.  An error where the library was not preloaded, and where the
+ * setting is another layout than the recorded one.
+ */
+const Layout *
+server_layout(void)
+{
+	const Layout *layout = settings_layout();
+	LayoutState	  layout_state;
+	char		  recorded[LAYOUT_TEXT_SIZE];
+
+	layout_state = pg_atomic_read_u32(&server->layout_state);
+	if (likely(layout_state == LAYOUT_AGREES))
+		return layout;
+	if (layout_state == LAYOUT_UNSETTLED)
+	{
+		check_unsettled_layout();
+		return layout;
+	}
+	LWLockAcquire(server_lock, LW_SHARED);
+	strlcpy(recorded, server->recorded.text, sizeof(recorded));
+	LWLockRelease(server_lock);
+	report_layout_differs(recorded);
+	return NULL; /* keep compiler quiet */
+}
+
+/* Has the worker read the records? */
+bool
+server_is_settled(void)
+{
+	return pg_atomic_read_u32(&server->layout_state) != LAYOUT_UNSETTLED;
+}
+
+bool
+server_layout_differs(void)
+{
+	return pg_atomic_read_u32(&server->layout_state) == LAYOUT_DIFFERS;
+}
+
+bool
+server_is_clone(void)
+{
+	return pg_atomic_read_u32(&server->is_clone) != 0;
+}
+
+/*
+ * Raise an error if this server is a clone and clones may not mint.  Whether
+ * it is a clone is known before there is a horizon.
+ */
+void
+server_check_clone(void)
+{
+	ServerView view;
+
+	if (likely(!server_is_clone()) || !settings_refuse_clone)
+		return;
+	server_view(&view);
+	if (view.is_clone)
+		report_clone(ERROR, &view.self);
+}
+
+void
+server_view(ServerView *view)
+{
+	LWLockAcquire(server_lock, LW_SHARED);
+	view->horizon = server->recorded.horizon;
+	view->self = server->self;
+	LWLockRelease(server_lock);
+	view->is_clone = identity_is_clone(&view->self);
+}
+
+/* Ask the worker to accept, or stop asking. */
+void
+server_accept_layout(bool accept)
+{
+	pg_atomic_write_u32(&server->accept_layout, accept);
+}
+
+void
+server_accept_clone(bool accept)
+{
+	pg_atomic_write_u32(&server->accept_clone, accept);
+}

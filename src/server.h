@@ -1,0 +1,56 @@
+/*-------------------------------------------------------------------------
+ *
+ * server.h
+ *	  What this data directory is: its layout and its identity.  See server.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SNOWFLAKE_SERVER_H
+#define SNOWFLAKE_SERVER_H
+
+#include "layout.h"
+#include "record.h"
+
+/* The LWLocks in shared memory: the first is server.c's, the second horizon.c's. */
+#define SERVER_LOCKS "snowflake"
+#define SERVER_LOCK_COUNT 2
+
+/* What the record says of this server, for people. */
+typedef struct ServerView
+{
+	TimestampTz horizon; /* DT_NOBEGIN: none yet */
+	Identity	self;
+	bool		is_clone;
+} ServerView;
+
+/* A record that is to be stored because of what was found or accepted. */
+typedef struct ServerChange
+{
+	Record record;
+	bool   accepts_layout;
+	bool   accepts_clone;
+} ServerChange;
+
+extern Size server_shmem_size(void);
+extern void server_shmem_startup(void);
+
+/* for sessions */
+extern const Layout *server_layout(void);
+extern bool			 server_is_settled(void);
+extern bool			 server_layout_differs(void);
+extern bool			 server_is_clone(void);
+extern void			 server_check_clone(void);
+extern void			 server_view(ServerView *view);
+extern void			 server_accept_layout(bool accept);
+extern void			 server_accept_clone(bool accept);
+
+/* for the horizon's worker, and for the postmaster when it is alone */
+extern bool		   server_read_records(Trouble *trouble);
+extern void		   server_compare_layout(void);
+extern bool		   server_has_change(ServerChange *change);
+extern void		   server_note_change(const ServerChange *change);
+extern TimestampTz server_horizon(void);
+extern void		   server_make_record(Record *record, TimestampTz horizon);
+extern void		   server_note_renewal(const Record *record);
+
+#endif /* SNOWFLAKE_SERVER_H */

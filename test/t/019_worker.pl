@@ -1,0 +1,132 @@
+# The horizon's worker answers its administrator: it is seen, SQL ends it, and
+# it stops waiting for a synchronous standby when the settings no longer ask for
+# one.  A wait that was cut short never counts as stored.  And however slow a
+# standby is, minting has its turn.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use SnowflakeTest;
+use Time::HiRes qw(sleep time);
+use Test::More;
+
+my $mint = 'SELECT snowflake_nextval(5)';
+my $node = new_server('primary', init => { allows_streaming => 1 }, conf => "snowflake.reserve = 100ms\nautovacuum = off");
+
+sub set_system
+{
+	my ($setting, $value) = @_;
+
+	$node->safe_psql('postgres', "ALTER SYSTEM SET $setting = '$value'");
+	$node->reload;
+	return;
+}
+
+sub worker
+{
+	return $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'snowflake horizon'});
+}
+
+# A call that has to wait for the worker, which waits for a standby.
+sub start_waiting
+{
+	my $session;
+
+	sleep(0.3);    # past the horizon, or the call has nothing to wait for
+	$session = start_session($node, $mint);
+	ok(wait_until($node, q{SELECT waiting_for = 'synchronous standby' AND waiting_since <= clock_timestamp() FROM snowflake_horizon()}),
+		'snowflake_horizon() says what the worker waits for, and since when');
+	ok(wait_until($node, q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'client backend' AND query LIKE '%nextval(5)%' AND wait_event_type = 'Extension'}),
+		'the call waits for the worker');
+	return $session;
+}
+
+# --- it is seen
+
+$node->safe_psql('postgres', $mint);
+like(worker(), qr/^\d+$/, 'pg_stat_activity shows the worker');
+is($node->safe_psql('postgres', 'SELECT waiting_for IS NULL AND waiting_since IS NULL FROM snowflake_horizon()'),
+	't', 'it waits for nothing');
+
+# --- the only synchronous standby is gone
+
+for my $case (
+	[ 'synchronous_commit is local', 'synchronous_commit', 'local', 'on' ],
+	[ 'no standby is named', 'synchronous_standby_names', '', 'nobody' ])
+{
+	my ($name, $setting, $cure, $back) = @$case;
+
+	set_system('synchronous_standby_names', 'nobody');
+	my $waiting = start_waiting();
+	is($node->safe_psql('postgres', q{SELECT wait_event FROM pg_stat_activity WHERE backend_type = 'snowflake horizon'}),
+		'SyncRep', 'pg_stat_activity shows its wait');
+	set_system($setting, $cure);
+	ok(finish_session($waiting) && $waiting->{out} =~ /^\d+$/, "$name: the call returns") or diag($waiting->{err});
+	is($node->safe_psql('postgres', 'SELECT waiting_for IS NULL AND last_error IS NULL FROM snowflake_horizon()'), 't', "$name: no wait, no error");
+	set_system($setting, $back);
+}
+
+# --- SQL ends it, and the record that it was waiting for does not count
+
+my $waiting = start_waiting();
+my $old = worker();
+my $horizon = $node->safe_psql('postgres', 'SELECT horizon FROM snowflake_horizon()');
+is($node->safe_psql('postgres', "SELECT pg_terminate_backend($old)"), 't', 'pg_terminate_backend() knows the worker');
+ok(wait_until($node, qq{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'snowflake horizon' AND pid <> $old}),
+	'the worker is ended, and back');
+ok(wait_until($node, q{SELECT waiting_for = 'synchronous standby' FROM snowflake_horizon()}), 'it waits again');
+is($node->safe_psql('postgres', 'SELECT horizon FROM snowflake_horizon()'), $horizon, 'the horizon has not moved');
+fails_with($node, "SET statement_timeout = '1s'; $mint", '57014', qr/statement timeout/, 'nothing is minted');
+is($node->safe_psql('postgres', "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE backend_type = 'snowflake horizon'"), 't', 'the wait is cancelled');
+ok(!finish_session($waiting), 'then a call that waits for it fails');
+like($waiting->{err}, qr/cannot mint snowflake ids: canceling statement due to user request/, 'with the reason');
+is($node->safe_psql('postgres', 'SELECT horizon FROM snowflake_horizon()'), $horizon, 'and the horizon has not moved');
+set_system('synchronous_standby_names', '');
+like($node->safe_psql('postgres', $mint), qr/^\d+$/, 'without a synchronous standby minting goes on');
+
+# --- a standby that is slower than any reserve
+
+my $DELAY = $ENV{SNOWFLAKE_STANDBY_DELAY} // 14;
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$node->backup('base');
+$standby->init_from_backup($node, 'base', has_streaming => 1);
+$standby->append_conf('postgresql.conf', "recovery_min_apply_delay = '${DELAY}s'");
+$standby->start;
+$node->safe_psql('postgres', 'CREATE TABLE written (n int)');
+
+# Only commits are delayed, so there must be some all the time.  A call is timed
+# beside a commit: each waits for what is in the WAL before it.
+my $writers = start_session($node, "SET synchronous_commit = local;\n" . "INSERT INTO written VALUES (1); SELECT pg_sleep(0.2);\n" x (5 * 14 * $DELAY));
+set_system('synchronous_standby_names', '*');
+set_system('synchronous_commit', 'remote_apply');
+
+sub time_of
+{
+	my ($sql) = @_;
+	my $session = start_session($node, $sql);
+
+	finish_session($session) or die $session->{err};
+	return $session->{elapsed};
+}
+
+my $commit = time_of('INSERT INTO written VALUES (2)');
+cmp_ok($commit, '>', $DELAY / 2, 'a commit takes as long as the standby');
+my $first = time_of($mint);
+note(sprintf('a commit took %.1f s, the first call %.1f s', $commit, $first));
+cmp_ok($first, '<', 3.5 * $commit, 'the first call takes a few commits: one to see how slow the standby is, one to go on');
+
+# from then on the horizon is renewed early enough
+my @calls = map { sleep(1); time_of($mint) } 1 .. 2 * $DELAY;
+my ($longest) = sort { $b <=> $a } @calls;
+note(sprintf('the longest of %d calls in a row took %.1f s', scalar(@calls), $longest));
+cmp_ok($longest, '<', $commit / 2, 'later calls do not wait for the standby');
+is($node->safe_psql('postgres', 'SELECT last_error IS NULL FROM snowflake_horizon()'), 't', 'there was no error');
+
+$writers->{run}->kill_kill;
+$node->stop('immediate');
+$standby->stop('immediate');
+done_testing();
