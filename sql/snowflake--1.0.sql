@@ -288,9 +288,10 @@ COMMENT ON FUNCTION snowflake_shard_hash(smallint, bigint) IS 'hash support of s
 COMMENT ON OPERATOR CLASS snowflake_shard_ops USING hash IS 'hash partitions by shard: shard s in remainder s % modulus';
 COMMENT ON OPERATOR FAMILY snowflake_shard_ops USING hash IS 'hash partitions by shard';
 
--- Minting.  In a DEFAULT that is volatile COPY inserts row by row; so the planner
+-- Minting.  If a DEFAULT is volatile, COPY inserts row by row.  So the planner
 -- support function puts snowflake_copy_nextval(), which is STABLE, in the place
--- of snowflake_nextval() for COPY alone.  Nobody else can call it.
+-- of snowflake_nextval(), for COPY alone.  No SQL can call it, because no SQL has
+-- a value of type internal.  See src/copy.c.
 
 CREATE FUNCTION snowflake_nextval_support(internal) RETURNS internal
     LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME';
@@ -301,16 +302,16 @@ CREATE FUNCTION snowflake_nextval() RETURNS snowflake
     LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED SUPPORT snowflake_nextval_support AS 'MODULE_PATHNAME';
 CREATE FUNCTION snowflake_lastval() RETURNS snowflake
     LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME';
-CREATE FUNCTION snowflake_copy_nextval(shard integer) RETURNS snowflake
-    LANGUAGE C STABLE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'snowflake_copy_nextval_shard';
-CREATE FUNCTION snowflake_copy_nextval() RETURNS snowflake
-    LANGUAGE C STABLE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+CREATE FUNCTION snowflake_copy_nextval(original internal, shard integer) RETURNS snowflake
+    LANGUAGE C STABLE CALLED ON NULL INPUT PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+CREATE FUNCTION snowflake_copy_nextval(original internal) RETURNS snowflake
+    LANGUAGE C STABLE CALLED ON NULL INPUT PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 
 COMMENT ON FUNCTION snowflake_nextval(integer) IS 'mint an id on a shard';
 COMMENT ON FUNCTION snowflake_nextval() IS 'mint an id on this server''s own shards (snowflake.shards)';
 COMMENT ON FUNCTION snowflake_lastval() IS 'last id minted in this session';
-COMMENT ON FUNCTION snowflake_copy_nextval() IS 'what COPY calls in place of snowflake_nextval()';
-COMMENT ON FUNCTION snowflake_copy_nextval(integer) IS 'what COPY calls in place of snowflake_nextval(integer)';
+COMMENT ON FUNCTION snowflake_copy_nextval(internal) IS 'what COPY calls in place of snowflake_nextval()';
+COMMENT ON FUNCTION snowflake_copy_nextval(internal, integer) IS 'what COPY calls in place of snowflake_nextval(integer)';
 COMMENT ON FUNCTION snowflake_nextval_support(internal) IS 'planner support of snowflake_nextval';
 
 -- Durability and identity: the time up to which ids may be minted, as it is on

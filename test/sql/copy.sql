@@ -68,6 +68,12 @@ ALTER TABLE events ALTER id SET DEFAULT snowflake_nextval(NULL);
 COPY events (what) FROM stdin;
 eleven
 \.
+ALTER TABLE events ALTER id SET DEFAULT snowflake_nextval(nullif(current_setting('snowflake.shards'), '5')::integer);
+SELECT pg_current_wal_insert_lsn() AS place \gset
+COPY events (what) FROM stdin;
+NULL at run time
+\.
+SELECT * FROM inserted_since(:'place', 'events');
 SELECT what FROM events WHERE id IS NULL;
 ALTER TABLE events ALTER id SET DEFAULT snowflake_nextval();
 
@@ -121,63 +127,145 @@ two
 \.
 SELECT * FROM inserted_since(:'place', 'clicks_1');
 
--- nobody else can call it, and it is no way around a privilege
-SELECT snowflake_copy_nextval();
-SELECT snowflake_copy_nextval(5);
-COPY (SELECT snowflake_copy_nextval()) TO stdout;
-ALTER TABLE events ADD stable snowflake DEFAULT snowflake_copy_nextval();
+-- what was put on the function takes effect, row by row: settings,
+ALTER FUNCTION snowflake_nextval() SET snowflake.shards = '6';
+SELECT pg_current_wal_insert_lsn() AS place \gset
+COPY events (what) FROM stdin;
+settings
+\.
+SELECT * FROM inserted_since(:'place', 'events');
+SELECT snowflake_shard(id) FROM events WHERE what = 'settings';
+ALTER FUNCTION snowflake_nextval() RESET ALL;
+
+-- SECURITY DEFINER,
+ALTER FUNCTION snowflake_nextval() SECURITY DEFINER;
+SELECT pg_current_wal_insert_lsn() AS place \gset
+COPY events (what) FROM stdin;
+definer
+\.
+SELECT * FROM inserted_since(:'place', 'events');
+ALTER FUNCTION snowflake_nextval() SECURITY INVOKER;
+
+-- and another body, which looks at the table: it sees the rows before its own
+BEGIN;
+CREATE OR REPLACE FUNCTION snowflake_nextval() RETURNS snowflake LANGUAGE plpgsql
+    SUPPORT snowflake_nextval_support
+    AS $$ BEGIN RETURN (SELECT count(*) FROM events WHERE what = 'replaced'); END $$;
+COPY events (what) FROM stdin;
+replaced
+replaced
+replaced
+\.
+SELECT id FROM events WHERE what = 'replaced' ORDER BY id;
+ROLLBACK;
+
+-- then it is batches again
+SELECT pg_current_wal_insert_lsn() AS place \gset
+COPY events (what) FROM stdin;
+as before
+\.
+SELECT * FROM inserted_since(:'place', 'events');
+
+-- No SQL can call what COPY calls.  (What the server says to it depends on its
+-- minor version.)
+DO $$
+DECLARE
+    statement text;
+    said text;
+BEGIN
+    FOREACH statement IN ARRAY ARRAY[
+        'SELECT snowflake_copy_nextval(NULL)',
+        'SELECT snowflake_copy_nextval(''%s'')',
+        'SELECT snowflake_copy_nextval(%s)',
+        'SELECT snowflake_copy_nextval(%s, 5)',
+        'PREPARE calling(internal) AS SELECT snowflake_copy_nextval($1); EXECUTE calling(NULL)',
+        'PREPARE calling_too(internal) AS SELECT snowflake_copy_nextval($1); EXECUTE calling_too(''%s'')',
+        'ALTER TABLE events ADD stable snowflake DEFAULT snowflake_copy_nextval(''%s'', 5)'] LOOP
+        said := 'called by';
+        BEGIN
+            EXECUTE format(statement, 'snowflake_nextval()'::regprocedure::oid);
+        EXCEPTION WHEN OTHERS THEN
+            said := 'refused to';
+        END;
+        RAISE NOTICE '% %', said, statement;
+    END LOOP;
+END $$;
+
+-- And it is no way around a privilege.  (\copy, because psql before 15.20 takes
+-- the data for SQL if the server refuses COPY FROM stdin before it wants data.)
 CREATE ROLE regress_snowflake_copier;
 GRANT INSERT, SELECT ON events TO regress_snowflake_copier;
 REVOKE EXECUTE ON FUNCTION snowflake_nextval() FROM PUBLIC;
+\copy (SELECT 'fifteen') TO 'results/copy.text'
 SET ROLE regress_snowflake_copier;
-COPY events (what) FROM stdin;
-fifteen
-\.
+\copy events (what) FROM 'results/copy.text'
 RESET ROLE;
 GRANT EXECUTE ON FUNCTION snowflake_nextval() TO regress_snowflake_copier;
 SET ROLE regress_snowflake_copier;
-COPY events (what) FROM stdin;
-sixteen
-\.
+\copy events (what) FROM 'results/copy.text'
 RESET ROLE;
+SELECT count(*) FROM events WHERE what = 'fifteen';
 
 -- without the privilege on what COPY calls, row by row
-REVOKE EXECUTE ON FUNCTION snowflake_copy_nextval() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION snowflake_copy_nextval(internal) FROM PUBLIC;
 SELECT pg_current_wal_insert_lsn() AS place \gset
 SET ROLE regress_snowflake_copier;
 COPY events (what) FROM stdin;
+sixteen
 seventeen
-eighteen
 \.
 RESET ROLE;
 SELECT * FROM inserted_since(:'place', 'events');
-GRANT EXECUTE ON FUNCTION snowflake_copy_nextval() TO PUBLIC;
+GRANT EXECUTE ON FUNCTION snowflake_copy_nextval(internal) TO PUBLIC;
 
--- not even COPY's own triggers can call it
-CREATE FUNCTION peek() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM snowflake_copy_nextval();
-    RETURN NULL;
-END $$;
-CREATE TRIGGER peek AFTER INSERT ON events EXECUTE FUNCTION peek();
-COPY events (what) FROM stdin;
-nineteen
-\.
-DROP TRIGGER peek ON events;
-
--- what is planned during COPY and kept for the session goes on working
-CREATE DOMAIN not_from_the_future AS bigint CHECK (value < snowflake_nextval(5)::bigint);
-CREATE TABLE checked (id not_from_the_future);
+-- A domain's constraint that is planned during COPY is kept for the session.
+-- (A session of its own, since this one has planned others.)
+CREATE DOMAIN minted_on AS integer CHECK (value = snowflake_shard(snowflake_nextval()));
+CREATE DOMAIN judged_by AS integer CHECK (snowflake_nextval(value) IS NOT NULL);
+CREATE TABLE checked (shard minted_on);
+CREATE TABLE judged (shard judged_by);
+GRANT INSERT ON checked TO regress_snowflake_copier;
 \c -
 SET snowflake.shards = '5';
 COPY checked FROM stdin;
-1
+5
 \.
-INSERT INTO checked VALUES (2), (3);
-SELECT 9223372036854775807::not_from_the_future;
-SELECT * FROM checked;
-DROP TABLE checked;
-DROP DOMAIN not_from_the_future;
+COPY judged FROM stdin;
+5
+\.
+INSERT INTO checked VALUES (5), (5);
+INSERT INTO checked VALUES (6);
+-- each statement calls the function as it is then: with settings,
+ALTER FUNCTION snowflake_nextval() SET snowflake.shards = '6';
+INSERT INTO checked VALUES (6);
+INSERT INTO checked VALUES (5);
+ALTER FUNCTION snowflake_nextval() RESET ALL;
+-- replaced,
+BEGIN;
+CREATE OR REPLACE FUNCTION snowflake_nextval() RETURNS snowflake LANGUAGE SQL
+    AS $$ SELECT snowflake_encode(now(), 7, 0) $$;
+INSERT INTO checked VALUES (7);
+ROLLBACK;
+-- and with the privileges of then
+SET ROLE regress_snowflake_copier;
+INSERT INTO checked VALUES (5);
+RESET ROLE;
+REVOKE EXECUTE ON FUNCTION snowflake_nextval() FROM regress_snowflake_copier;
+SET ROLE regress_snowflake_copier;
+INSERT INTO checked VALUES (5);
+RESET ROLE;
+SET SESSION AUTHORIZATION regress_snowflake_copier;
+INSERT INTO checked VALUES (5);
+RESET SESSION AUTHORIZATION;
+-- a function that was strict, and is not any more, is called with NULL
+INSERT INTO judged VALUES (NULL);
+BEGIN;
+CREATE OR REPLACE FUNCTION snowflake_nextval(shard integer) RETURNS snowflake LANGUAGE SQL
+    AS 'SELECT snowflake_encode(now(), 7, 0)';
+INSERT INTO judged VALUES (NULL);
+ROLLBACK;
+DROP TABLE checked, judged;
+DROP DOMAIN minted_on, judged_by;
 
 -- nothing of it is stored
 SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 'events'::regclass ORDER BY adnum;
