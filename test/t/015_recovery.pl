@@ -305,7 +305,7 @@ sub set_clock_to_target
 	run_shell($node, (blocks('sh', undef))[0], 'the guard');
 	start_behind($node);
 	set_clock_to_target($node);
-	fails_with($node, $mint, '55000', qr/this server is a copy/, 'before it has other shards it does not mint', dbname => 'app');
+	fails_with($node, $mint, '55000', qr/this server is a clone/, 'before it has other shards it does not mint', dbname => 'app');
 	page_runs($node, 'Other shards', section('Other shards'), dbname => 'app');
 	is(query($node, (blocks('sql', 'Other shards'))[1] =~ s/setdatabase.*?setconfig/setrole::regrole/r), 'importer', 'a role with shards of its own is found');
 	wait_until($node, q{SELECT current_setting('snowflake.shards') = '8-15'}) or die;

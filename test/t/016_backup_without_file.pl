@@ -58,7 +58,7 @@ sub is_clone
 {
 	my ($node, $name) = @_;
 
-	fails_with($node, $mint, '55000', qr/this server is a copy/, "$name: it does not mint");
+	fails_with($node, $mint, '55000', qr/this server is a clone/, "$name: it does not mint");
 	is($node->safe_psql('postgres', 'SELECT clone_of, clone_evidence FROM snowflake_horizon()'),
 		"$who|it was recovered from a backup", "$name: because it is a clone");
 	return;
