@@ -87,29 +87,35 @@ sub point_minters_at
 }
 
 # A few seconds' work: mostly small statements with pauses, so that many ticks
-# see an id, and now and then one that fills ticks to the brim.  The plain
-# statements give all of their ids or none; COPY gives each as it is minted.
+# see an id, and now and then one that exhausts ticks.  The plain statements give
+# all of their ids or none; COPY gives each as it is minted.
+#
+# A session prints a line for its begin, and then one for each id: a letter for
+# how it was minted, p by snowflake_nextval() and n on a named shard, or P and N
+# if it was stored; and the id.
 sub script
 {
 	my @statements;
 
-	push @statements, "\\set VERBOSITY verbose\n";
+	push @statements, "\\set VERBOSITY verbose\n\\echo begin\n";
 	for (1 .. 60)
 	{
 		my $pause = sprintf('%.3f', rand(0.05));
-		my $mint = one_of('snowflake_nextval()', 'snowflake_nextval()',
-			'snowflake_nextval(' . one_of(0 .. 3) . ')');
+		my ($letter, $mint) = @{ one_of([ p => 'snowflake_nextval()' ], [ p => 'snowflake_nextval()' ],
+			[ n => 'snowflake_nextval(' . one_of(0 .. 3) . ')' ]) };
 		my $count = rand() < 0.01 ? 10_000 : 1 + int(rand(100));
-		my $several = "SELECT $mint FROM generate_series(1, $count)";
+		my $several = "SELECT '$letter' || $mint FROM generate_series(1, $count)";
+		my $between = "SELECT 'n' || snowflake_nextval(" . one_of(0 .. 3) . "), 'p' || snowflake_nextval()";
 
 		push @statements, one_of(
 			"$several;",
 			"BEGIN READ ONLY; $several; COMMIT;",
 			"COPY ($several) TO STDOUT;",
-			"SELECT $mint;",
+			"SELECT '$letter' || $mint;",
+			"\\pset fieldsep '\\n'\n$between FROM generate_series(1, $count);\n\\pset fieldsep '|'",
 			'INSERT INTO stored SELECT ' . "$mint FROM generate_series(1, "
 			  . (1 + int(rand(5)))
-			  . ") RETURNING 's' || id;");
+			  . ") RETURNING '" . uc($letter) . "' || id;");
 		push @statements, "DO 'BEGIN PERFORM pg_sleep($pause); END';";
 	}
 	return join("\n", @statements) . "\n";
@@ -293,6 +299,13 @@ sub reload_settings
 	return;
 }
 
+sub set_synchrony
+{
+	$primary->append_conf('postgresql.conf', join("\n", @_));
+	$primary->reload;
+	return;
+}
+
 # As a machine ends that loses its power: nobody finishes anything, whereas a
 # postmaster writes at the end of an immediate stop, and a worker whose
 # postmaster was killed comes to the end of a renewal.
@@ -314,7 +327,8 @@ sub end_primary
 	return;
 }
 
-my %fault = (
+my %fault;
+%fault = (
 	'immediate stop' => [ 4, sub {
 		$primary->stop('immediate');
 		bring_up($primary, some_offset());
@@ -369,6 +383,27 @@ my %fault = (
 	'slower or faster disk' => [ 2, sub {
 		set_disk($primary, 'fsync_ms=' . one_of(0, 5, 15));
 	} ],
+	# The ids of the time without a synchronous standby are safe as soon as the
+	# standby has caught up.
+	'reload of the synchronous settings' => [ 3, sub {
+		set_synchrony(one_of(q{synchronous_standby_names = ''}, q{synchronous_standby_names = 'nobody'},
+			'synchronous_commit = local', 'synchronous_commit = remote_write'));
+		sleep(rand(2));
+		$fault{'termination of the worker'}->[1]->() if rand() < 0.3;
+		set_synchrony(q{synchronous_standby_names = '*'}, 'synchronous_commit = on');
+		await_standby();
+		$primary->wait_for_catchup($standby, 'flush');
+	} ],
+	'slow acknowledgements' => [ 2, sub {
+		$standby->append_conf('postgresql.conf', 'recovery_min_apply_delay = ' . one_of('2s', '6s'));
+		$standby->reload;
+		set_synchrony('synchronous_commit = remote_apply');
+		sleep(rand(10));
+		$standby->append_conf('postgresql.conf', 'recovery_min_apply_delay = 0');
+		$standby->reload;
+		set_synchrony('synchronous_commit = on');
+		await_standby();
+	} ],
 	'crash of the standby' => [ 1, sub {
 		$standby->stop('immediate');
 		sleep(rand(2));
@@ -414,9 +449,35 @@ sub search
 	return ($lines, scalar(@duplicates));
 }
 
-# Only whole lines count.  Those of stored ids begin with an s.
-my $received = "perl -ne 'print if s/^s?(\\d+)\\n\\z/\$1\\n/' $dir/ids.*";
-my $selected = "perl -ne 'print if /^\\d+\\n\\z/' $dir/ids.*";
+# Only whole lines count.
+my $received = "perl -ne 'print if s/^[pnPN](\\d+)\\n\\z/\$1\\n/' $dir/ids.*";
+my $selected = "perl -ne 'print if s/^[pn](\\d+)\\n\\z/\$1\\n/' $dir/ids.*";
+
+# How often a session's ids of snowflake_nextval(), or its ids of one shard, do
+# not increase.
+sub order_violations
+{
+	my $violations = 0;
+
+	for my $file (glob("$dir/ids.*"))
+	{
+		my (%last, $line);
+
+		open(my $handle, '<', $file) or die "could not read $file: $!";
+		while ($line = <$handle>)
+		{
+			%last = () if $line =~ /begin/;
+			my ($letter, $id) = $line =~ /^([pnPN])(\d+)\n\z/ or next;
+			for my $what (lc($letter) eq 'p' ? 'own' : (), 'shard ' . ($id >> 12 & 1023))
+			{
+				$violations++, say_so("order: $what, $id after $last{$what}, in $file")
+				  if defined $last{$what} && $id <= $last{$what};
+				$last{$what} = $id;
+			}
+		}
+	}
+	return $violations;
+}
 
 sub errors_by_sqlstate
 {
@@ -496,6 +557,7 @@ for my $database (@DATABASES)
 my ($ids, $duplicates) = search('received ids', $received);
 my ($others, $more) = search('stored and other ids', "{ $selected; cat $dir/stored.*; }");
 my $kept = $others - `$selected | wc -l`;
+my $disorder = order_violations();
 my %errors = errors_by_sqlstate();
 my @failures = server_failures();
 my $violations = $errors{'23505'} // 0;
@@ -506,9 +568,10 @@ say_so(sum0(values %faults), ' faults');
 say_so(sprintf('%8d %s', $faults{$_}, $_)) for sort keys %faults;
 say_so('errors seen by clients: ',
 	join(', ', map { "$_ $errors{$_} times" } sort keys %errors) || 'none');
+say_so("$disorder order violations");
 say_so(max($duplicates, $more, $violations), ' duplicates');
 
-if ($duplicates || $more || $violations)
+if ($duplicates || $more || $violations || $disorder)
 {
 	say_so("the evidence is in $dir");
 	exit(1);
