@@ -420,7 +420,7 @@ my $stranger = new_server('stranger', init => { allows_streaming => 1 }, conf =>
 my $id = qr/\d{10,}/;
 $stranger->stop;
 $renamed->stop;
-append_to_file(horizon_file($stranger), slurp_file(horizon_file($renamed)));
+write_bytes(horizon_file($stranger), slurp_file(horizon_file($renamed)));
 begin_log($stranger);
 $stranger->start;
 is_copy($stranger, $moved_is, qr/its horizon was written under system identifier $id, and its own is $id/, 'file of another server');
