@@ -383,12 +383,23 @@ sub duplicates
 {
 	my (@files) = @_;
 	my $list = PostgreSQL::Test::Utils::tempdir() . '/files';
-	my $lines = q{perl -ne 'print if /^\d+\n\z/'};
+	my $lines = qq{xargs -0 perl -ne 'print if /^\\d+\\n\\z/' <"$list"};
 
 	append_to_file($list, join("\0", @files));
-	return map { chomp; $_ } (
-		scalar(`xargs -0 $lines < $list | wc -l`),
-		scalar(`xargs -0 $lines < $list | LC_ALL=C sort -S 30% | uniq -d | wc -l`));
+	return map { output_of($_) } (
+		"$lines | wc -l",
+		"$lines | LC_ALL=C sort -S 200M | uniq -d | wc -l");
+}
+
+# What a pipeline prints, if no part of it fails.
+sub output_of
+{
+	my ($pipeline) = @_;
+
+	open(my $pipe, '-|', 'bash', '-o', 'pipefail', '-c', $pipeline) or die "could not run bash: $!";
+	chomp(my $output = do { local $/; <$pipe> });
+	close($pipe) or die "failed: $pipeline";
+	return $output;
 }
 
 # No id twice in all the files together; gives how many ids there are.

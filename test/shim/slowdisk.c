@@ -32,6 +32,16 @@
  *-------------------------------------------------------------------------
  */
 #define _GNU_SOURCE
+/*
+ * A server of 32 bits is compiled for large files: where it says open, it calls
+ * open64.  With the same setting so do we, and define open64 where we say open.
+ */
+#if __SIZEOF_LONG__ < 8
+#define _FILE_OFFSET_BITS 64
+#define LARGE "64"
+#else
+#define LARGE ""
+#endif
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -71,10 +81,11 @@ static const struct
 } errors[] = {{"ENOSPC", ENOSPC}, {"EIO", EIO},		{"EACCES", EACCES},
 			  {"EDQUOT", EDQUOT}, {"EROFS", EROFS}, {"EMFILE", EMFILE}};
 
-#define REAL(function)                 \
+#define REAL(function) REAL_AS(function, #function)
+#define REAL_AS(function, name)        \
 	static __typeof__(&function) real; \
 	if (real == NULL)                  \
-	real = (__typeof__(&function)) dlsym(RTLD_NEXT, #function)
+	real = (__typeof__(&function)) dlsym(RTLD_NEXT, name)
 
 /*
  * The value of a word of the control file, or NULL.  System calls, because the
@@ -192,7 +203,7 @@ open(const char *path, int flags, ...)
 {
 	mode_t mode = 0;
 	int	   fd;
-	REAL(open);
+	REAL_AS(open, "open" LARGE);
 
 	if ((flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE)
 	{
@@ -257,7 +268,7 @@ write(int fd, const void *bytes, size_t count)
 ssize_t
 pwrite(int fd, const void *bytes, size_t count, off_t offset)
 {
-	REAL(pwrite);
+	REAL_AS(pwrite, "pwrite" LARGE);
 
 	if (kind_of(fd) == HORIZON_FILE && fails("write"))
 		return -1;

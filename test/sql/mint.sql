@@ -71,8 +71,9 @@ SELECT snowflake_timestamp(snowflake_nextval(5)) >= statement_timestamp() + inte
 SELECT count(DISTINCT id) FROM (SELECT snowflake_nextval(5) AS id FROM generate_series(1, 10) OFFSET 0) AS ids;
 SELECT snowflake_nextval(5) < snowflake_nextval(5) AS increasing;
 
--- A shard mints 4096 ids a millisecond, waits for the next, and goes on.  16
--- ids to a row, so that the statement is fast enough to get there.
+-- A shard mints at most 4096 ids a millisecond, waits for the next, and goes
+-- on.  16 ids to a row, so that the statement gets there where the machine is
+-- fast enough; test/t/002_exhaustion.pl gets there on every machine.
 CREATE TABLE rows (n integer, ids snowflake[], minted_by timestamptz);
 
 \set four 'snowflake_nextval(7), snowflake_nextval(7), snowflake_nextval(7), snowflake_nextval(7)'
@@ -87,13 +88,13 @@ SELECT 16 * rows.n + i AS n, id, minted_by, lag(minted_by, 16) OVER (ORDER BY ro
 SELECT count(*), count(DISTINCT id) FROM burst;
 SELECT * FROM order_of('burst');
 
--- full ticks, and never more than full, and none begun in the middle
+-- never more than a full tick, and none begun in the middle
 CREATE TABLE ticks AS
 SELECT snowflake_timestamp(id) AS tick, count(*) AS ids, min(snowflake_sequence(id)), max(snowflake_sequence(id))
   FROM burst
  GROUP BY tick;
 
-SELECT max(ids) AS most_in_a_tick, bool_and(min = 0) AS from_0, bool_and(max = ids - 1) AS without_gaps FROM ticks;
+SELECT max(ids) <= 4096 AS at_most_full, bool_and(min = 0) AS from_0, bool_and(max = ids - 1) AS without_gaps FROM ticks;
 
 -- nothing from the future, and nothing from the past
 SELECT count(*) FILTER (WHERE snowflake_timestamp(id) > minted_by) AS future,

@@ -114,9 +114,10 @@ SET snowflake.shards = '0-7';
 INSERT INTO ids (n) VALUES (1), (2);
 SELECT count(*), count(DISTINCT id) FROM ids;
 
--- One session mints more in a millisecond than one shard has: the ids go on
--- from the next, still distinct, still increasing.  16 ids to a row, so that
--- the statement is fast enough to get there.  In ticks of its own.
+-- Where one session mints more in a millisecond than one shard has, the ids go
+-- on from the next, still distinct, still increasing.  16 ids to a row, so that
+-- the statement gets there where the machine is fast enough;
+-- test/t/003_spilling.pl gets there on every machine.  In ticks of its own.
 SELECT pg_sleep(0.01);
 CREATE TABLE rows (n integer, ids snowflake[], minted_by timestamptz);
 
@@ -139,8 +140,7 @@ SELECT snowflake_timestamp(id) AS tick, snowflake_shard(id) AS shard, count(*) A
   FROM ids
  GROUP BY 1, 2;
 
-SELECT max(ids) AS most_in_a_tick_of_a_shard, bool_and(last = ids - 1) AS without_gaps FROM ticks;
-SELECT max(ids) > 4096 AS spilled FROM (SELECT sum(ids) AS ids FROM ticks GROUP BY tick) AS sums;
+SELECT max(ids) <= 4096 AS at_most_full, bool_and(last = ids - 1) AS without_gaps FROM ticks;
 SELECT count(*) AS future FROM rows, unnest(ids) AS id WHERE snowflake_timestamp(id) > minted_by;
 
 -- a shard is used when the one below it is full, and not before
@@ -160,7 +160,7 @@ INSERT INTO ids SELECT id, 16 * rows.n + i FROM rows, unnest(ids) WITH ORDINALIT
 SELECT count(DISTINCT id), min(snowflake_shard(id)) AS from_shard, max(snowflake_shard(id)) AS to_shard FROM ids;
 SELECT count(*) FILTER (WHERE id <= before) AS out_of_order
   FROM (SELECT id, lag(id) OVER (ORDER BY n) AS before FROM ids) AS ids;
-SELECT max(ids) AS most_in_a_tick
+SELECT max(ids) <= 4096 AS at_most_full
   FROM (SELECT count(*) AS ids FROM ids GROUP BY snowflake_timestamp(id)) AS ticks;
 
 -- The ids of a session increase even when it changes its shards, down or up.

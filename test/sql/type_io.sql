@@ -5,11 +5,16 @@
 CREATE EXTENSION snowflake;
 
 -- stored as a bigint
-SELECT typname, typtype, typlen, typbyval, typalign, typstorage, typcategory,
+SELECT typname, typtype, typlen, typalign, typstorage, typcategory,
        typispreferred, typdelim, typcollation, typnotnull
   FROM pg_type
  WHERE oid IN ('snowflake'::regtype, 'bigint'::regtype)
  ORDER BY typname COLLATE "C";
+
+-- by value or by reference, as this server stores a bigint
+SELECT count(DISTINCT typbyval)
+  FROM pg_type
+ WHERE oid IN ('snowflake'::regtype, 'bigint'::regtype);
 
 -- read and written by the server's own functions
 SELECT p.proname, p.prosrc, l.lanname, p.provolatile, p.proisstrict, p.proparallel

@@ -36,7 +36,7 @@ sub check_full_speed
 {
 	my ($layout, $capacity, $rows) = @_;
 
-	# nothing but minting in the statement's inner loop, to be fast enough
+	# nothing but minting in the statement's inner loop
 	create_mint_log($node, "${layout}_alone", 'NULL');
 	in_parallel($node, 1, <<"SQL");
 INSERT INTO ${layout}_alone (n, session, before, id, after)
@@ -45,12 +45,6 @@ INSERT INTO ${layout}_alone (n, session, before, id, after)
 		WITH ORDINALITY AS minted (id, n);
 SQL
 	check_log($node, "${layout}_alone", $rows);
-	my $most = $node->safe_psql('postgres', <<"SQL");
-SELECT max(ids) FROM (
-	SELECT count(*) AS ids FROM ${layout}_alone GROUP BY snowflake_timestamp(id)) AS tick
-SQL
-	cmp_ok($most, '>', $capacity, "$layout: one session gets more than $capacity ids in one tick");
-	note("$layout: $most ids in one tick");
 	is(count_of($node, "(SELECT FROM ${layout}_alone GROUP BY snowflake_timestamp(id), snowflake_shard(id) HAVING count(*) > $capacity) AS over"),
 		0, "$layout: no shard more than its own");
 
@@ -74,6 +68,28 @@ SQL
 check_full_speed('twitter', 4096, 100_000);
 restart_with_layout($node, 'sonyflake');
 check_full_speed('sonyflake', 256, 20_000);
+
+# Whether these spill is the machine's affair, but 64 ids in 20 ms are few for
+# every machine.
+for my $fields ('sequence:6,shard:10', 'shard:10,sequence:6')
+{
+	my ($kind) = $fields =~ /^(\w+)/;
+	my $name = "${kind}_above";
+
+	restart_with_layout($node, "epoch=2020-01-01 unit=20ms fields=timestamp:39,$fields");
+	check_full_speed($name, 64, 5_000);
+	my $most = $node->safe_psql('postgres',
+		"SELECT max(ids) FROM (SELECT count(*) AS ids FROM ${name}_alone GROUP BY snowflake_timestamp(id)) AS tick");
+	cmp_ok($most, '>', 64, "$name: one session gets more ids in a tick than a shard has: $most");
+}
+is($node->safe_psql('postgres', <<'SQL'), 0, 'a shard is used when the one below it is exhausted, and not before');
+WITH used AS (
+	SELECT snowflake_timestamp(id) AS tick, snowflake_shard(id) AS shard, count(*) AS ids
+	FROM shard_above_alone GROUP BY 1, 2)
+SELECT count(*) FROM used AS upper
+WHERE shard > 0 AND NOT EXISTS (
+	SELECT FROM used WHERE tick = upper.tick AND shard = upper.shard - 1 AND ids = 64)
+SQL
 $node->stop;
 
 # --- a clock set back under load, with sequences so short that all spills
@@ -82,7 +98,7 @@ for my $fields ('shard:10,sequence:4', 'sequence:4,shard:10')
 	my ($kind) = $fields =~ /^(\w+)/;
 	my $unsteady = new_server("unsteady_$kind", clock => 1, conf => <<"CONF");
 snowflake.shards = '0-7'
-snowflake.layout = 'epoch=2020-01-01 unit=1ms fields=timestamp:41,$fields'
+snowflake.layout = 'epoch=2020-01-01 unit=10ms fields=timestamp:39,$fields'
 fsync = off
 CONF
 	create_mint_log($unsteady, 'spilled', 'snowflake_nextval()');
