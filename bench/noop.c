@@ -22,6 +22,7 @@
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
 #include "utils/lsyscache.h"
+#include "utils/tuplestore.h"
 
 PG_MODULE_MAGIC;
 

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * compat.h
- *	  Every difference between PostgreSQL 15 and 18 that the code meets.
+ *	  Every difference between PostgreSQL 15 and 19 that the code meets.
  *
  * Nothing else in src/ looks at the server's version.
  *

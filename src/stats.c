@@ -18,6 +18,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/timestamp.h"
+#include "utils/tuplestore.h"
 
 #include "generator.h"
 #include "report.h"

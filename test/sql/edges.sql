@@ -62,11 +62,16 @@ SELECT array_append('{1}'::snowflake[], '2'), array_remove('{1,2}'::snowflake[],
 SELECT '{1,2}'::snowflake[] < '{1,3}' AS lt, '{1,2}'::snowflake[] @> '{2}' AS contains,
        '{1,2}'::snowflake[] && '{2,3}' AS overlap, '{1,2}'::snowflake[]::bigint[] AS cast,
        '{1,2}'::bigint[]::snowflake[] AS back, '{1,2}'::snowflake[]::bigint[] = '{1,2}' AS same;
+-- majors word this error differently
+\set VERBOSITY sqlstate
 SELECT '{1}'::snowflake[] || 2 AS bare;
+\set VERBOSITY default
 SELECT '{1}'::snowflake[] || '2' AS literal;
 SELECT ids, pg_typeof(ids) FROM (SELECT '{1}'::snowflake[] || 2::bigint) AS appended (ids);
+\set VERBOSITY sqlstate
 SELECT '{1,2}'::snowflake[] @> '{2}'::bigint[] AS contains;
 SELECT '{1,2}'::snowflake[] = '{1,2}'::bigint[] AS same;
+\set VERBOSITY default
 CREATE TABLE lists (ids snowflake[]);
 CREATE INDEX lists_ids ON lists USING gin (ids);
 INSERT INTO lists VALUES ('{1,2}'), ('{2,3}'), ('{}');
@@ -110,8 +115,10 @@ SELECT '[1,9]'::idrange = '[1,10)' AS idrange, '[1,9]'::int8range = '[1,10)' AS 
 SELECT idrange('1', '9') @> '5'::snowflake AS snowflake, '5'::snowflake <@ idrange('1', '9') AS within,
        range_agg(r) AS multirange
   FROM unnest('{"[1,3)","[2,5)","[8,9)"}'::idrange[]) AS r;
+\set VERBOSITY sqlstate
 SELECT idrange(1, 9);
 SELECT idrange('1', '9') @> 5::bigint;
+\set VERBOSITY default
 SELECT idrange(snowflake_floor('2026-01-01 00:00Z'), snowflake_floor('2026-01-02 00:00Z')) @> snowflake_encode('2026-01-01 12:00Z', 5, 7) AS of_that_day;
 CREATE TABLE blocks (name text, ids idrange, EXCLUDE USING gist (ids WITH &&));
 INSERT INTO blocks SELECT 'block ' || i, idrange((i * 10)::snowflake, (i * 10 + 10)::snowflake) FROM generate_series(1, 1000) AS i;
@@ -238,7 +245,9 @@ END $$;
 SELECT walk('{30,5,7}');
 CREATE FUNCTION next_of(snowflake) RETURNS snowflake LANGUAGE sql STABLE AS 'SELECT id FROM events WHERE id > $1 ORDER BY id LIMIT 1';
 SELECT next_of('10'), next_of(next_of('10')), pg_typeof(next_of('10'));
+\set VERBOSITY sqlstate
 SELECT next_of(10);
+\set VERBOSITY default
 
 -- triggers and RETURNING, upserts and MERGE
 CREATE TABLE stamped (id snowflake PRIMARY KEY, note text);

@@ -100,8 +100,11 @@ SELECT count(*) > 0 AS number FROM pairs WHERE id >= '5';
 PREPARE page AS SELECT count(*) > 0 AS number FROM pairs WHERE id < $1;
 EXECUTE page('2124108955343917056');
 SELECT count(*) > 0 AS "row" FROM pairs WHERE (id, ts) < ('2124108955343917056', now());
+-- majors word this error differently
+\set VERBOSITY sqlstate
 SELECT 5::bigint < now();
 SELECT 5::snowflake < time '12:00';
+\set VERBOSITY default
 
 -- outside a plan
 DO $$

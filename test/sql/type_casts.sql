@@ -86,6 +86,8 @@ SELECT takes_snowflake(id), takes_snowflake('7'), takes_snowflake(7::snowflake)
   FROM targets
  WHERE n = 5;
 
+-- majors word this error differently
+\set VERBOSITY sqlstate
 SELECT takes_snowflake(7::bigint);
 SELECT takes_snowflake(7);
 
@@ -96,6 +98,7 @@ SELECT now() > 5::smallint;
 SELECT 5.0 = now();
 SELECT 5::bigint::timestamptz;
 SELECT 5::bigint = '2026-01-01'::date;
+\set VERBOSITY default
 
 -- known limits: where types must agree, an integer literal needs a cast
 SELECT COALESCE(id, 3) FROM targets WHERE n = 5;
@@ -113,7 +116,9 @@ SELECT ARRAY[id, 7::bigint], pg_typeof(ARRAY[id, 7::bigint]) FROM targets WHERE 
 -- and other types of number are reached by way of bigint
 SELECT id::numeric FROM targets WHERE n = 5;
 SELECT id::bigint::numeric FROM targets WHERE n = 5;
+\set VERBOSITY sqlstate
 SELECT id = 4.0 FROM targets WHERE n = 5;
+\set VERBOSITY default
 SELECT id::bigint = 4.0 AS equal FROM targets WHERE n = 5;
 
 DROP TABLE targets;

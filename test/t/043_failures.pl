@@ -352,6 +352,8 @@ sub without_values
 	$message =~ s/\b[0-9a-f]{16}\b/X/g;
 	$message =~ s/\(id\)=\(\d+\)/(id)=(N)/g;
 	$message =~ s{"/[^"]*/}{"}g;
+	# the server's own advice, which each major words differently
+	$message =~ s/^(ERROR:  42883: operator [^\n]*)\n.*/$1/s;
 	$message =~ s/\s+$//;
 	return $message;
 }
