@@ -397,8 +397,8 @@ COMMENT ON FUNCTION snowflake_from_base62(text) IS 'id from 11 characters in bas
 -- once wait for each other.  Existing partitions are known by their bounds,
 -- whatever their names are.
 
-CREATE FUNCTION snowflake_make_partitions(parent regclass, starts timestamptz,
-        ends timestamptz, step interval)
+CREATE FUNCTION snowflake_make_partitions(parent regclass, start_time timestamptz,
+        end_time timestamptz, step interval)
     RETURNS SETOF regclass
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
     SET search_path = pg_catalog, pg_temp
@@ -411,7 +411,7 @@ DECLARE
     existing   regclass[];
     spans      int8range[];    -- of each that exists; empty for the default
     -- one step; times are UTC, so that no session's time zone has a say
-    origin     timestamp := starts AT TIME ZONE 'UTC';
+    origin     timestamp := start_time AT TIME ZONE 'UTC';
     n          integer := 0;
     from_time  timestamp;
     to_time    timestamp;
@@ -428,18 +428,18 @@ DECLARE
     partition  text;
     message    text;
 BEGIN
-    IF parent IS NULL OR starts IS NULL OR ends IS NULL OR step IS NULL THEN
+    IF parent IS NULL OR start_time IS NULL OR end_time IS NULL OR step IS NULL THEN
         RAISE null_value_not_allowed USING
-            MESSAGE = 'parent, starts, ends and step must not be null';
+            MESSAGE = 'parent, start_time, end_time and step must not be null';
     END IF;
-    IF NOT isfinite(starts) OR NOT isfinite(ends) OR NOT isfinite(step) THEN
+    IF NOT isfinite(start_time) OR NOT isfinite(end_time) OR NOT isfinite(step) THEN
         RAISE invalid_parameter_value USING
-            MESSAGE = 'starts, ends and step must be finite';
+            MESSAGE = 'start_time, end_time and step must be finite';
     END IF;
-    IF ends <= starts THEN
+    IF end_time <= start_time THEN
         RAISE invalid_parameter_value USING
-            MESSAGE = 'ends must be later than starts',
-            DETAIL = format('The time range would start at %s and end at %s.', starts, ends);
+            MESSAGE = 'end_time must be later than start_time',
+            DETAIL = format('The time range would start at %s and end at %s.', start_time, end_time);
     END IF;
     IF origin + step <= origin THEN
         RAISE invalid_parameter_value USING
@@ -530,7 +530,7 @@ BEGIN
     -- Counted from the origin: months after the 31st come back to the 31st.
     LOOP
         from_time := origin + n * step;
-        EXIT WHEN from_time >= ends AT TIME ZONE 'UTC';
+        EXIT WHEN from_time >= end_time AT TIME ZONE 'UTC';
         n := n + 1;
         to_time := origin + n * step;
         EXECUTE format('SELECT %1$s.snowflake_floor($1), %1$s.snowflake_floor($2)', own)
@@ -575,7 +575,7 @@ BEGIN
                                 to_json(from_time) #>> '{}', to_json(to_time) #>> '{}', from_id, to_id,
                                 coalesce((to_json(from_other) #>> '{}') || 'Z (id ' || other.from_id || ')', 'MINVALUE'),
                                 coalesce((to_json(to_other) #>> '{}') || 'Z (id ' || other.to_id || ')', 'MAXVALUE')),
-                HINT = 'Choose starts, ends and step so that new partitions meet existing ones at their bounds.';
+                HINT = 'Choose start_time, end_time and step so that new partitions meet existing ones at their bounds.';
         END IF;
         IF to_regclass(partition) IS NOT NULL THEN
             RAISE duplicate_table USING
@@ -617,7 +617,7 @@ COMMENT ON FUNCTION snowflake_make_partitions(regclass, timestamptz, timestamptz
 -- wherever they stand.  From bigint that rewrites nothing.  (Without JIT: the
 -- planner takes the look into the catalogs for a query that is worth it.)
 
-CREATE FUNCTION snowflake_adopt("table" regclass, "column" name, shard integer DEFAULT NULL,
+CREATE FUNCTION snowflake_adopt(relation regclass, column_name name, shard integer DEFAULT NULL,
         dry_run boolean DEFAULT true)
     RETURNS SETOF text
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -626,17 +626,22 @@ CREATE FUNCTION snowflake_adopt("table" regclass, "column" name, shard integer D
     SET jit = off
 AS $$
 DECLARE
-    target    ALIAS FOR $1;
-    key_name  ALIAS FOR $2;
     own       regnamespace;    -- the extension's schema
     type      oid;             -- snowflake
-    relation  record;
+    class     record;          -- of the relation in pg_class
     key       record;
+    tree      oid[];           -- the table, its partitions and children
+    minter    regprocedure;    -- snowflake_nextval
+    call      text;            -- how a call of it begins
     mint      text;
+    distributed oid[];         -- by Citus
+    distributed_by text[];     -- table.column
+    obstacle  text;
+    own_shards text;
+    last_shard integer;
     probe     bigint;
     least     bigint;
     greatest  bigint;
-    tree      oid[];           -- the table, its partitions and children
     todo      record;
     sequence  record;
     clauses   text;
@@ -644,28 +649,33 @@ DECLARE
     statement text;
     statements text[] := '{}';
 BEGIN
-    IF target IS NULL OR key_name IS NULL OR dry_run IS NULL THEN
+    IF relation IS NULL OR column_name IS NULL OR dry_run IS NULL THEN
         RAISE null_value_not_allowed USING
-            MESSAGE = 'table, column and dry_run must not be null';
+            MESSAGE = 'relation, column_name and dry_run must not be null';
+    END IF;
+    IF pg_is_in_recovery() THEN
+        RAISE read_only_sql_transaction USING
+            MESSAGE = 'cannot adopt a column during recovery',
+            HINT = 'Call snowflake_adopt() on the primary server.';
     END IF;
     SELECT c.relname, c.relkind, c.relispartition, pg_has_role(c.relowner, 'USAGE') AS is_owned
-      INTO relation FROM pg_class AS c WHERE c.oid = target;
+      INTO class FROM pg_class AS c WHERE c.oid = relation;
     IF NOT FOUND THEN
         RAISE undefined_table USING
-            MESSAGE = format('relation with OID %s does not exist', target::oid);
+            MESSAGE = format('relation with OID %s does not exist', relation::oid);
     END IF;
-    IF relation.relkind NOT IN ('r', 'p') THEN
+    IF class.relkind NOT IN ('r', 'p') THEN
         RAISE wrong_object_type USING
-            MESSAGE = format('"%s" is not a table', relation.relname);
+            MESSAGE = format('"%s" is not a table', class.relname);
     END IF;
-    IF NOT relation.is_owned THEN
+    IF NOT class.is_owned THEN
         RAISE insufficient_privilege USING
-            MESSAGE = format('must be owner of table %s', relation.relname);
+            MESSAGE = format('must be owner of table %s', class.relname);
     END IF;
 
     -- No id comes in between the look at the greatest one and the change.
     IF NOT dry_run THEN
-        EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', target);
+        EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
     END IF;
 
     SELECT extnamespace INTO STRICT own FROM pg_extension WHERE extname = 'snowflake';
@@ -675,78 +685,167 @@ BEGIN
       INTO key
       FROM pg_attribute AS a
       LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
-     WHERE a.attrelid = target AND a.attname = key_name AND NOT a.attisdropped;
+     WHERE a.attrelid = relation AND a.attname = column_name AND NOT a.attisdropped;
     IF NOT FOUND THEN
         RAISE undefined_column USING
-            MESSAGE = format('column "%s" of relation "%s" does not exist', key_name, relation.relname);
+            MESSAGE = format('column "%s" of relation "%s" does not exist', column_name, class.relname);
     END IF;
     IF key.attnum < 0 OR key.atttypid NOT IN ('smallint'::regtype, 'integer'::regtype, 'bigint'::regtype, type) THEN
         RAISE datatype_mismatch USING
-            MESSAGE = format('column "%s" of table "%s" cannot become a snowflake', key_name, relation.relname),
+            MESSAGE = format('column "%s" of table "%s" cannot become a snowflake', column_name, class.relname),
             DETAIL = format('It is of type %s, not smallint, integer or bigint.', format_type(key.atttypid, NULL));
     END IF;
     IF key.attgenerated <> '' THEN
         RAISE wrong_object_type USING
-            MESSAGE = format('column "%s" of table "%s" is a generated column', key_name, relation.relname),
+            MESSAGE = format('column "%s" of table "%s" is a generated column', column_name, class.relname),
             DETAIL = 'Its values are computed, so none can be minted for it.';
     END IF;
     IF key.attinhcount > 0 THEN
         RAISE wrong_object_type USING
-            MESSAGE = format('column "%s" of table "%s" is inherited', key_name, relation.relname),
+            MESSAGE = format('column "%s" of table "%s" is inherited', column_name, class.relname),
             DETAIL = format('The table is %s of "%s".',
-                            CASE WHEN relation.relispartition THEN 'a partition' ELSE 'a child' END,
-                            (SELECT inhparent::regclass FROM pg_inherits WHERE inhrelid = target
+                            CASE WHEN class.relispartition THEN 'a partition' ELSE 'a child' END,
+                            (SELECT inhparent::regclass FROM pg_inherits WHERE inhrelid = relation
                               ORDER BY inhseqno LIMIT 1)),
             HINT = 'Adopt the column of the topmost table: the others change with it.';
     END IF;
     FOR todo IN
         SELECT f.conname, f.confrelid::regclass AS referenced FROM pg_constraint AS f
-         WHERE f.contype = 'f' AND f.conrelid = target AND key.attnum = ANY (f.conkey)
+         WHERE f.contype = 'f' AND f.conrelid = relation AND key.attnum = ANY (f.conkey)
          ORDER BY f.conname
     LOOP
         RAISE wrong_object_type USING
-            MESSAGE = format('column "%s" of table "%s" refers to another key', key_name, relation.relname),
+            MESSAGE = format('column "%s" of table "%s" refers to another key', column_name, class.relname),
             DETAIL = format('By foreign key "%s" its values come from table "%s", so none can be minted for it.',
                             todo.conname, todo.referenced),
             HINT = 'Adopt the key that it refers to: this column changes with it.';
     END LOOP;
 
-    -- Minting one id finds out whether the default will work, and where the
-    -- next ids will lie, whichever shard they come from.
-    mint := format('%s.snowflake_nextval(%s)', own, shard);
-    EXECUTE 'SELECT ' || mint INTO probe;
-    EXECUTE format('SELECT %1$s.snowflake_floor(%1$s.snowflake_timestamp($1))', own) INTO least USING probe;
-    EXECUTE format('SELECT max(%I) FROM %s', key_name, target) INTO greatest;
-    IF greatest >= least THEN
-        RAISE object_not_in_prerequisite_state USING
-            MESSAGE = format('column "%s" of table "%s" holds an id that is not below those to be minted',
-                             key_name, relation.relname),
-            DETAIL = format('Its greatest id is %s, and the least that could be minted now is %s.', greatest, least),
-            HINT = 'Choose a layout (snowflake.layout) in which the existing ids lie in the past.';
-    END IF;
-
     tree := ARRAY(
         WITH RECURSIVE members(oid) AS (
-            SELECT target::oid
+            SELECT relation::oid
             UNION
             SELECT i.inhrelid FROM members AS m JOIN pg_inherits AS i ON i.inhparent = m.oid)
         SELECT oid FROM members);
 
-    IF key.attidentity <> '' THEN
-        statements := statements || format('ALTER TABLE %s ALTER COLUMN %I DROP IDENTITY;', target, key_name);
+    -- What new rows get by themselves today is replaced without loss if it
+    -- comes from a sequence or is minted.
+    minter := format('%s.snowflake_nextval(%s)', own, CASE WHEN shard IS NOT NULL THEN 'integer' END)::regprocedure;
+    call := left(format('%s.snowflake_nextval()', own)::regprocedure::text, -1);
+    mint := call || coalesce(shard::text, '') || ')';
+    FOR todo IN
+        SELECT d.adrelid::regclass AS name, c.relname, pg_get_expr(d.adbin, d.adrelid) AS value
+          FROM pg_attrdef AS d
+          JOIN pg_attribute AS m ON m.attrelid = d.adrelid AND m.attnum = d.adnum
+          JOIN pg_class AS c ON c.oid = d.adrelid
+         CROSS JOIN LATERAL regexp_replace(pg_get_expr(d.adbin, d.adrelid), '^\((.*)\)::[^()'']+$', '\1') AS bare(value)
+         WHERE m.attrelid = ANY (tree) AND m.attname = column_name
+           AND bare.value !~ '^nextval\(\(?''([^'']|'''')*''(::text\))?::regclass\)$'
+           AND NOT (starts_with(bare.value, call) AND substr(bare.value, length(call) + 1) ~ '^\d*\)$')
+         ORDER BY array_position(tree, d.adrelid)
+    LOOP
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('column "%s" of table "%s" has a default that is not a sequence''s', column_name, todo.relname),
+            DETAIL = format('The default is %s.', todo.value),
+            HINT = format('If new rows no longer need it, drop it first: ALTER TABLE %s ALTER COLUMN %I DROP DEFAULT;',
+                          todo.name, column_name);
+    END LOOP;
+
+    -- Citus refuses some changes of the tables that it distributes.
+    IF to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL THEN
+        EXECUTE 'SELECT array_agg(logicalrelid::oid), '
+                '       array_agg(format(''%s.%s'', logicalrelid::oid, substring(partkey FROM '':varattno (\d+)''))) '
+                '  FROM pg_catalog.pg_dist_partition'
+            INTO distributed, distributed_by;
     END IF;
+    IF relation = ANY (distributed) AND (key.atttypid <> type OR key.value IS DISTINCT FROM mint) THEN
+        obstacle := CASE
+            WHEN format('%s.%s', relation::oid, key.attnum) = ANY (distributed_by)
+                THEN 'the type or the default of a distribution column'
+            WHEN key.attidentity <> '' THEN 'an identity column'
+            WHEN key.atttypid <> type AND key.value ~ '::regclass' THEN 'the type of a column whose default is a sequence''s'
+        END;
+        IF obstacle IS NOT NULL THEN
+            RAISE feature_not_supported USING
+                MESSAGE = format('cannot adopt column "%s" of table "%s", which Citus distributes',
+                                 column_name, class.relname),
+                DETAIL = format('Citus does not change %s.', obstacle),
+                HINT = 'Call undistribute_table(), adopt the column, and distribute the table again. '
+                       'Better adopt a column before its table is distributed.';
+        END IF;
+    END IF;
+
+    -- Will the default work?  snowflake_shard() complains where the library is
+    -- not preloaded, or the layout is not the recorded one.
+    EXECUTE format('SELECT %s.snowflake_shard(-1::bigint)', own) INTO last_shard;
+    own_shards := current_setting('snowflake.shards');
+    IF shard IS NULL AND btrim(own_shards) = '' THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = 'no shard is configured for this server',
+            HINT = 'Set "snowflake.shards" to the shards that are this server''s alone, such as ''5'' or ''0-7'', '
+                   'or name a shard, as in snowflake_adopt(''photos'', ''id'', 5).';
+    END IF;
+    IF NOT shard BETWEEN 0 AND last_shard THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('shard %s is out of range', shard),
+            DETAIL = format('The layout has shards 0 to %s.', last_shard);
+    END IF;
+    IF btrim(own_shards) <> '' AND shard IS NOT NULL AND NOT EXISTS (
+            SELECT FROM string_to_table(own_shards, ',') AS element,
+                        regexp_match(element, '(\d+)\s*(?:-\s*(\d+))?') AS ends
+             WHERE shard BETWEEN ends[1]::bigint AND coalesce(ends[2], ends[1])::bigint) THEN
+        RAISE insufficient_privilege USING
+            MESSAGE = format('shard %s is not one of this server''s', shard),
+            DETAIL = format('"snowflake.shards" is "%s".', own_shards),
+            HINT = 'Name one of them, or none to mint on all of them.';
+    END IF;
+    IF NOT has_function_privilege(minter, 'EXECUTE') THEN
+        RAISE insufficient_privilege USING
+            MESSAGE = 'permission denied for function snowflake_nextval';
+    END IF;
+
+    -- Where will the next ids lie, whichever shard they come from?  An id that
+    -- is minted tells for sure, and tries the default out.  A dry run mints
+    -- nothing, and goes by the clock.
+    EXECUTE format('SELECT max(%I) FROM %s', column_name, relation) INTO greatest;
+    IF dry_run THEN
+        EXECUTE format('SELECT %s.snowflake_floor(clock_timestamp())', own) INTO least;
+    ELSE
+        EXECUTE 'SELECT ' || mint INTO probe;
+        EXECUTE format('SELECT %1$s.snowflake_floor(%1$s.snowflake_timestamp($1))', own) INTO least USING probe;
+    END IF;
+    IF greatest >= least THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('column "%s" of table "%s" holds an id that is not below those to be minted',
+                             column_name, class.relname),
+            DETAIL = format('Its greatest id is %s, and the least that could be minted now is %s.', greatest, least),
+            HINT = 'Choose a layout (snowflake.layout) in which the existing ids lie in the past.';
+    END IF;
+
+    -- An identity comes off in a statement of its own, as the server wants it.
+    FOR todo IN
+        SELECT m.attrelid::regclass AS name FROM pg_attribute AS m
+         WHERE m.attrelid = ANY (tree) AND m.attname = column_name AND m.attidentity <> ''
+           -- a partition may have its parent's
+           AND EXISTS (SELECT FROM pg_depend AS d
+                        WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
+                          AND d.refobjid = m.attrelid AND d.refobjsubid = m.attnum AND d.deptype = 'i')
+         ORDER BY array_position(tree, m.attrelid)
+    LOOP
+        statements := statements || format('ALTER TABLE %s ALTER COLUMN %I DROP IDENTITY;', todo.name, column_name);
+    END LOOP;
 
     -- The key and what refers to it, a table at a time, each table after those
     -- that it refers to; what refers to its own table changes along with it.
     FOR todo IN
         WITH RECURSIVE referring(relid, attname, level, path) AS (
-            SELECT target::oid, key_name, 0, ARRAY[ROW(target::oid, key_name)::text]
+            SELECT relation::oid, column_name, 0, ARRAY[ROW(relation::oid, column_name)::text]
             UNION ALL
             SELECT f.relid, a.attname, r.level + (f.relid <> r.relid)::integer,
                    r.path || ROW(f.relid, a.attname)::text
               FROM referring AS r
              CROSS JOIN LATERAL (SELECT relid::oid FROM pg_partition_tree(r.relid)
-                                 UNION SELECT unnest(tree) WHERE r.relid = target
+                                 UNION SELECT unnest(tree) WHERE r.relid = relation
                                  UNION SELECT r.relid) AS member(relid)
               JOIN pg_attribute AS k ON k.attrelid = member.relid AND k.attname = r.attname
               JOIN pg_constraint AS c ON c.contype = 'f' AND c.confrelid = member.relid
@@ -764,6 +863,9 @@ BEGIN
                concat_ws(', ',
                    CASE WHEN b.typtype = 'd' THEN 'type ' || format_type(a.atttypid, NULL) END,
                    CASE WHEN a.attinhcount > 0 THEN 'its inheritance' END,
+                   CASE WHEN a.attidentity <> '' AND (x.relid, x.attname) <> (relation, column_name) THEN 'its identity' END,
+                   CASE WHEN format('%s.%s', a.attrelid, a.attnum) = ANY (distributed_by)
+                        THEN 'that Citus distributes by it' END,
                    CASE WHEN NOT pg_has_role(c.relowner, 'USAGE')
                         THEN 'ownership of table ' || c.relname END,
                    (SELECT string_agg(DISTINCT d.object, ', ' ORDER BY d.object)
@@ -773,7 +875,7 @@ BEGIN
                       LEFT JOIN pg_attrdef AS g ON p.classid = 'pg_attrdef'::regclass AND g.oid = p.objid
                      CROSS JOIN LATERAL pg_describe_object(p.classid, p.objid, p.objsubid) AS d(object)
                      WHERE m.attname = x.attname
-                       AND (m.attrelid = x.relid OR x.relid = target AND m.attrelid = ANY (tree)
+                       AND (m.attrelid = x.relid OR x.relid = relation AND m.attrelid = ANY (tree)
                             OR m.attrelid IN (SELECT relid FROM pg_partition_tree(x.relid)))
                        AND (p.classid IN ('pg_rewrite'::regclass, 'pg_trigger'::regclass, 'pg_policy'::regclass,
                                           'pg_proc'::regclass, 'pg_publication_rel'::regclass)
@@ -807,7 +909,7 @@ BEGIN
             NULL;
         ELSIF todo.obstacle = '' THEN
             clauses := concat_ws(', ', clauses, format('ALTER COLUMN %I TYPE %s', todo.attname, type::regtype));
-        ELSIF todo.atttypid = 'bigint'::regtype AND todo.level + (todo.attname <> key_name)::integer > 0 THEN
+        ELSIF todo.atttypid = 'bigint'::regtype AND todo.level + (todo.attname <> column_name)::integer > 0 THEN
             RAISE NOTICE USING
                 MESSAGE = format('column "%s" of table "%s" stays bigint', todo.attname, todo.relname),
                 DETAIL = format('In the way of a change of its type: %s.', todo.obstacle);
@@ -821,8 +923,8 @@ BEGIN
                                         todo.name, todo.attname, mint)
                             ELSE '' END;
         END IF;
-        IF todo.level = 0 AND todo.attname = key_name AND mint IS DISTINCT FROM key.value THEN
-            default_clause := format('ALTER COLUMN %I SET DEFAULT %s', key_name, mint);
+        IF todo.level = 0 AND todo.attname = column_name AND mint IS DISTINCT FROM key.value THEN
+            default_clause := format('ALTER COLUMN %I SET DEFAULT %s', column_name, mint);
         END IF;
         IF todo.is_last THEN
             clauses := concat_ws(', ', clauses, default_clause);
@@ -841,12 +943,12 @@ BEGIN
                      LEFT JOIN pg_attrdef AS e ON u.classid = 'pg_attrdef'::regclass AND e.oid = u.objid
                      LEFT JOIN pg_attribute AS o ON o.attrelid = e.adrelid AND o.attnum = e.adnum
                     WHERE u.refclassid = 'pg_class'::regclass AND u.refobjid = s.oid
-                      AND (e.adrelid = ANY (tree) AND o.attname = key_name) IS NOT TRUE) AS is_shared
+                      AND (e.adrelid = ANY (tree) AND o.attname = column_name) IS NOT TRUE) AS is_shared
           FROM pg_attribute AS m
           JOIN pg_depend AS d ON d.refclassid = 'pg_class'::regclass
                AND d.refobjid = m.attrelid AND d.refobjsubid = m.attnum
           JOIN pg_class AS s ON d.classid = 'pg_class'::regclass AND s.oid = d.objid AND s.relkind = 'S'
-         WHERE m.attrelid = ANY (tree) AND m.attname = key_name AND d.deptype = 'a'
+         WHERE m.attrelid = ANY (tree) AND m.attname = column_name AND d.deptype = 'a'
          ORDER BY s.relname, s.oid
     LOOP
         statements := statements
@@ -876,7 +978,7 @@ COMMENT ON FUNCTION snowflake_adopt(regclass, name, integer, boolean) IS 'turn a
 -- for each portion; with row security an audit would be one of what the caller
 -- may see.)
 
-CREATE FUNCTION snowflake_audit("table" regclass, "column" name, layout text DEFAULT NULL,
+CREATE FUNCTION snowflake_audit(relation regclass, column_name name, layout text DEFAULT NULL,
         expected_shards text DEFAULT NULL, earliest timestamptz DEFAULT NULL,
         OUT finding text, OUT ids bigint, OUT shards text,
         OUT first_id snowflake, OUT first_at timestamptz,
@@ -890,12 +992,10 @@ CREATE FUNCTION snowflake_audit("table" regclass, "column" name, layout text DEF
     SET max_parallel_workers_per_gather = 0
 AS $$
 DECLARE
-    target    ALIAS FOR $1;
-    id_name   ALIAS FOR $2;
     least_portion CONSTANT integer := 2048;     -- of blocks, 16 MB
     portions  CONSTANT integer := 20;           -- at most
     own       regnamespace;    -- the extension's schema
-    relation  record;
+    class     record;          -- of the relation in pg_class
     id_type   oid;
     now       timestamptz := clock_timestamp();
     reading   text;            -- further arguments of what reads ids
@@ -917,24 +1017,24 @@ DECLARE
     firsts    bigint[];
     lasts     bigint[];
 BEGIN
-    IF target IS NULL OR id_name IS NULL THEN
+    IF relation IS NULL OR column_name IS NULL THEN
         RAISE null_value_not_allowed USING
-            MESSAGE = 'table and column must not be null';
+            MESSAGE = 'relation and column_name must not be null';
     END IF;
-    SELECT c.relname, c.relkind INTO relation FROM pg_class AS c WHERE c.oid = target;
+    SELECT c.relname, c.relkind INTO class FROM pg_class AS c WHERE c.oid = relation;
     IF NOT FOUND THEN
         RAISE undefined_table USING
-            MESSAGE = format('relation with OID %s does not exist', target::oid);
+            MESSAGE = format('relation with OID %s does not exist', relation::oid);
     END IF;
-    IF relation.relkind NOT IN ('r', 'p', 'm', 'v', 'f') THEN
+    IF class.relkind NOT IN ('r', 'p', 'm', 'v', 'f') THEN
         RAISE wrong_object_type USING
-            MESSAGE = format('"%s" is not a table or view', relation.relname);
+            MESSAGE = format('"%s" is not a table or view', class.relname);
     END IF;
     SELECT a.atttypid INTO id_type FROM pg_attribute AS a
-     WHERE a.attrelid = target AND a.attname = id_name AND NOT a.attisdropped;
+     WHERE a.attrelid = relation AND a.attname = column_name AND NOT a.attisdropped;
     IF NOT FOUND THEN
         RAISE undefined_column USING
-            MESSAGE = format('column "%s" of relation "%s" does not exist', id_name, relation.relname);
+            MESSAGE = format('column "%s" of relation "%s" does not exist', column_name, class.relname);
     END IF;
     SELECT extnamespace INTO STRICT own FROM pg_extension WHERE extname = 'snowflake';
     WHILE (SELECT typtype = 'd' FROM pg_type WHERE oid = id_type) LOOP
@@ -942,7 +1042,7 @@ BEGIN
     END LOOP;
     IF id_type NOT IN ('bigint'::regtype, format('%s.snowflake', own)::regtype) THEN
         RAISE datatype_mismatch USING
-            MESSAGE = format('column "%s" of relation "%s" holds no snowflakes', id_name, relation.relname),
+            MESSAGE = format('column "%s" of relation "%s" holds no snowflakes', column_name, class.relname),
             DETAIL = format('It is of type %s, not snowflake or bigint.', format_type(id_type, NULL)),
             HINT = 'To audit ids that are stored otherwise, audit a view that casts them to bigint.';
     END IF;
@@ -978,10 +1078,10 @@ BEGIN
     -- and who may read but some columns may not name one.  Both are read in
     -- one portion.
     WITH RECURSIVE members(oid) AS (
-        SELECT target::oid
+        SELECT relation::oid
         UNION
         SELECT i.inhrelid FROM members AS m JOIN pg_inherits AS i ON i.inhparent = m.oid)
-    SELECT CASE WHEN has_table_privilege(target, 'SELECT')
+    SELECT CASE WHEN has_table_privilege(relation, 'SELECT')
                      AND bool_and(c.relkind = 'p' OR a.amname IS NOT DISTINCT FROM 'heap')
                 THEN array_agg(coalesce(pg_relation_size(c.oid), 0) / current_setting('block_size')::bigint)
                      FILTER (WHERE c.relkind <> 'p') END
@@ -1007,13 +1107,13 @@ BEGIN
             '                       count(*), min(id), max(id) '
             '                  FROM (SELECT %3$I::bigint AS id FROM %4$s %5$s) AS portion '
             '                 GROUP BY 1, 2, 3, 4) AS part(shard, is_future, is_early, is_end, ids, first, last) '
-            '         GROUP BY shard, is_future, is_early, is_end) AS seen', own, reading, id_name, target, place)
+            '         GROUP BY shard, is_future, is_early, is_end) AS seen', own, reading, column_name, relation, place)
             INTO of_shard, is_future, is_early, is_end, counts, firsts, lasts
             USING of_shard, is_future, is_early, is_end, counts, firsts, lasts, now, last.earliest, last.sequence;
         EXIT WHEN place = '';
         at := at + portion;
         RAISE NOTICE USING MESSAGE = (
-            SELECT format('audited %s of %s blocks of "%s", %s%%', done, whole, relation.relname, div(100 * done, whole))
+            SELECT format('audited %s of %s blocks of "%s", %s%%', done, whole, class.relname, div(100 * done, whole))
               FROM (SELECT sum(least(size, at)) AS done, sum(size) AS whole FROM unnest(sizes) AS size) AS progress);
         EXIT WHEN at >= ALL (sizes);
     END LOOP;
