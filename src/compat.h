@@ -11,6 +11,7 @@
 #define SNOWFLAKE_COMPAT_H
 
 #include "catalog/pg_proc_d.h"
+#include "fmgr.h"
 #include "storage/proc.h"
 #if PG_VERSION_NUM >= 160000
 #include "storage/relfilelocator.h"
@@ -37,9 +38,22 @@
 #define pg_noreturn __attribute__((noreturn))
 #endif
 
-/* 15 has no declaration of _PG_init for modules to match. */
+/*
+ * The library is compiled with -fvisibility=hidden.  15 has no declaration of
+ * _PG_init, and its functions for SQL are visible only by default.
+ */
 #if PG_VERSION_NUM < 160000
 extern PGDLLEXPORT void _PG_init(void);
+#undef PG_FUNCTION_INFO_V1
+#define PG_FUNCTION_INFO_V1(name)                                     \
+	extern PGDLLEXPORT Datum				  name(PG_FUNCTION_ARGS); \
+	extern PGDLLEXPORT const Pg_finfo_record *pg_finfo_##name(void);  \
+	const Pg_finfo_record					 *pg_finfo_##name(void)   \
+	{                                                                 \
+		static const Pg_finfo_record finfo = {1};                     \
+		return &finfo;                                                \
+	}                                                                 \
+	extern int no_such_variable
 #endif
 
 /* Memory that a setting's check hook hands over is the server's to free. */

@@ -24,8 +24,10 @@
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 
+#include "compat.h"
+#include "errors.h"
 #include "layout.h"
-#include "report.h"
+#include "rows.h"
 #include "server.h"
 #include "settings.h"
 

@@ -45,10 +45,10 @@
 
 #include "bounds.h"
 #include "compat.h"
+#include "errors.h"
 #include "generator.h"
 #include "horizon.h"
 #include "layout.h"
-#include "report.h"
 #include "server.h"
 #include "settings.h"
 #include "wait.h"

@@ -86,10 +86,11 @@
 
 #include "bounds.h"
 #include "compat.h"
+#include "errors.h"
 #include "horizon.h"
 #include "layout.h"
 #include "record.h"
-#include "report.h"
+#include "rows.h"
 #include "server.h"
 #include "settings.h"
 #include "wait.h"

@@ -4,7 +4,7 @@
  *	  How 64 bits are divided into a timestamp, a shard and a sequence.
  *
  * Everything here is a pure function of its arguments: no server state, no
- * settings, no locks, no allocation.  See layout.c.
+ * settings, no locks, no allocation.  See layout.c and layout_text.c.
  *
  *-------------------------------------------------------------------------
  */

@@ -20,7 +20,7 @@
 #include "storage/shmem.h"
 
 #include "compat.h"
-#include "copy.h"
+#include "copy_from.h"
 #include "generator.h"
 #include "horizon.h"
 #include "server.h"
@@ -62,7 +62,7 @@ _PG_init(void)
 		return;
 	settings_define();
 	horizon_register_worker();
-	copy_install_hook();
+	copy_from_install_hook();
 	prev_shmem_request_hook = shmem_request_hook;
 	shmem_request_hook = request_shared_memory;
 	prev_shmem_startup_hook = shmem_startup_hook;

@@ -20,8 +20,9 @@
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 
+#include "compat.h"
 #include "generator.h"
-#include "report.h"
+#include "rows.h"
 #include "server.h"
 #include "settings.h"
 

@@ -23,7 +23,7 @@ WORK=$(mktemp -d)
 trap 'rm -rf "$WORK"' EXIT
 
 harnesses=("$@")
-(($#)) || harnesses=(layout shards codec)
+(($#)) || harnesses=(layout shards text_forms)
 
 # libpgport has the server's own snprintf and so on, which format messages.
 build() {

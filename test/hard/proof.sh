@@ -92,7 +92,7 @@ refutes() {
     ((status == 10))
 }
 
-presets=$(grep -c '^	 "epoch=' "$HERE/../../src/layout.c")
+presets=$(grep -c '^	 "epoch=' "$HERE/../../src/layout_text.c")
 for ((preset = 0; preset < presets; preset++)); do
     prepare "$HERE/../.." "$preset"
     name=$(sed -n "$((preset + 1))s|.*/\* \(.*\) \*/|\1|p" "$WORK/presets.inc")

@@ -10,10 +10,11 @@
  *-------------------------------------------------------------------------
  */
 #include "../../../src/layout.c"
+#include "../../../src/layout_text.c"
 
 #include "server.h"
 
-/* The invariants that the head of src/layout.c states. */
+/* The invariants that the head of src/layout_text.c states. */
 static void
 check_fields(const Layout *l)
 {

@@ -21,6 +21,7 @@
  *-------------------------------------------------------------------------
  */
 #include "../../../src/layout.c"
+#include "../../../src/layout_text.c"
 
 /* any value at all, since they have no body */
 extern int64 nondet_int64(void);
@@ -37,7 +38,7 @@ pg_vsnprintf(char *buffer, size_t size, const char *format, va_list args)
 #define prove(condition) __CPROVER_assert(condition, #condition)
 
 /*
- * What the head of src/layout.c promises of a layout, as far as arithmetic
+ * What the head of src/layout_text.c promises of a layout, as far as arithmetic
  * goes: the parts lie side by side from bit 0 up.
  */
 static bool

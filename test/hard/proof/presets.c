@@ -5,6 +5,7 @@
  * the server uses.  Names of fields are left out: no arithmetic reads them.
  */
 #include "../../../src/layout.c"
+#include "../../../src/layout_text.c"
 
 int
 main(void)

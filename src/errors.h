@@ -1,16 +1,13 @@
 /*-------------------------------------------------------------------------
  *
- * report.h
- *	  What more than one file says: errors, lines of the log that must not come
- *	  too often, and the rows of SQL functions.  See
- *	  report.c.
+ * errors.h
+ *	  Errors that more than one file raises, and what messages are made of.
+ *	  See errors.c.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef SNOWFLAKE_REPORT_H
-#define SNOWFLAKE_REPORT_H
-
-#include "funcapi.h"
+#ifndef SNOWFLAKE_ERRORS_H
+#define SNOWFLAKE_ERRORS_H
 
 #include "compat.h"
 #include "layout.h"
@@ -34,10 +31,4 @@ pg_noreturn extern void report_time_range(const Layout *layout,
 pg_noreturn extern void report_no_mint_time(const Layout *layout,
 											TimestampTz	  now);
 
-/* "types" are those of the columns that the caller fills. */
-extern TupleDesc	  result_row(FunctionCallInfo fcinfo, const Oid *types,
-								 int ntypes);
-extern ReturnSetInfo *result_rows(FunctionCallInfo fcinfo, const Oid *types,
-								  int ntypes);
-
-#endif /* SNOWFLAKE_REPORT_H */
+#endif /* SNOWFLAKE_ERRORS_H */

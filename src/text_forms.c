@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * codec.c
+ * text_forms.c
  *	  Ids as short texts, for URLs and for people: base32, base58, base62.
  *
  * A text is the id's 64 bits, read as an unsigned number, in digits of the

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
- * codec.c
- *	  Feed src/codec.c ids and texts: an id has one text, and what is read
+ * text_forms.c
+ *	  Feed src/text_forms.c ids and texts: an id has one text, and what is read
  *	  has been written so.
  *
  * The first byte selects the form, the rest is both an id and a text.  The
@@ -9,7 +9,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "../../../src/codec.c"
+#include "../../../src/text_forms.c"
 
 #define FUZZ_ERRORS
 #include "server.h"

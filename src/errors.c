@@ -1,32 +1,22 @@
 /*-------------------------------------------------------------------------
  *
- * report.c
- *	  What more than one file says: errors, lines of the log that must not come
- *	  too often, and the rows of SQL functions.
+ * errors.c
+ *	  Errors that more than one file raises, and what messages are made of.
  *
- * Each error is written once, so that reading and minting say the same thing of
- * the same mistake: a short message, a detail with the numbers, a hint with the
- * way out where there is one.
+ * Each error is written once, so that reading and minting say the same of the
+ * same mistake: a short message, a detail with the numbers, a hint with the way
+ * out where there is one.
  *
- * SQL and library change at different moments: the library with the package and
- * a restart, the SQL with ALTER EXTENSION, and so they may be of different
- * versions.  A symbol that SQL calls therefore keeps its arguments and its
- * result for ever; what takes or gives something else is a new symbol.  A
- * library that is older than the SQL then fails with the server's "could not
- * find function", and one that is newer works.  Rows are looked at as well,
- * since a value that is not of its column's type, or is missing, would be read
- * all the same.
+ * There is no state here, and nothing to lock: the callers of may_log_now()
+ * bring an atomic.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "parser/parse_coerce.h"
 #include "portability/instr_time.h"
-#include "utils/builtins.h"
-#include "utils/lsyscache.h"
 
-#include "report.h"
+#include "errors.h"
 
 void
 report_invalid_layout(const LayoutError *error)
@@ -154,63 +144,4 @@ may_log_now(pg_atomic_uint64 *after, int64 interval_us)
 		   pg_atomic_compare_exchange_u64(after, &due,
 										  INSTR_TIME_GET_MICROSEC(now) +
 											  interval_us);
-}
-
-/*
- * Does the SQL declare the columns that the library fills?  A column of type
- * snowflake is filled with a bigint.
- */
-static void
-check_row(FunctionCallInfo fcinfo, TupleDesc row, const Oid *types, int ntypes)
-{
-	char *detail = NULL;
-
-	if (row->natts != ntypes)
-		detail = psprintf("It is declared with %d columns, and the library "
-						  "returns %d.",
-						  row->natts, ntypes);
-	for (int i = 0; i < ntypes && detail == NULL; i++)
-	{
-		Oid type = TupleDescAttr(row, i)->atttypid;
-
-		if (!IsBinaryCoercible(type, types[i]))
-			detail = psprintf("Column %d is declared as %s, and the library "
-							  "returns %s.",
-							  i + 1, format_type_be(type),
-							  format_type_be(types[i]));
-	}
-	if (detail == NULL)
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("function \"%s\" and the library are of different "
-					"versions of snowflake",
-					get_func_name(fcinfo->flinfo->fn_oid)),
-			 errdetail_internal("%s", detail),
-			 errhint("Restart the server, so that it loads the library that "
-					 "is installed, and then run ALTER EXTENSION snowflake "
-					 "UPDATE.")));
-}
-
-/* The type of the one row that a function returns. */
-TupleDesc
-result_row(FunctionCallInfo fcinfo, const Oid *types, int ntypes)
-{
-	TupleDesc row;
-
-	if (get_call_result_type(fcinfo, NULL, &row) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
-	check_row(fcinfo, row, types, ntypes);
-	return BlessTupleDesc(row);
-}
-
-/* Where a function that returns a set of rows is to put them. */
-ReturnSetInfo *
-result_rows(FunctionCallInfo fcinfo, const Oid *types, int ntypes)
-{
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-
-	InitMaterializedSRF(fcinfo, 0);
-	check_row(fcinfo, result->setDesc, types, ntypes);
-	return result;
 }

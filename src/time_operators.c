@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
- * planner.c
- *	  What makes ids plan well: comparison with times, hashing by shard.
+ * time_operators.c
+ *	  Comparing ids with times, and having the planner compare numbers.
  *
  * The operators between an id and a timestamptz are by definition comparisons
  * of snowflake_timestamp(id).  All twelve follow from one rule: an operator
@@ -21,10 +21,6 @@
  * bigint's.  The price is one value: nothing is below -9223372036854775808,
  * so where no id is early enough, that one counts as if it were.  No layout
  * mints it.
- *
- * Hashing by shard: hash partitioning takes the remainder of the sum of a
- * constant and the hash value that the operator class's second support
- * function gives.  Ours gives the shard less that constant.
  *
  * There is no state here, and nothing to lock.
  *
@@ -49,11 +45,8 @@
 
 #include "compat.h"
 #include "layout.h"
-#include "planner.h"
 #include "server.h"
-
-/* What hash_combine64(0, hash) of the server adds to a hash value. */
-#define HASH_COMBINE_CONSTANT UINT64CONST(0x49a0f4dd15e5a8e3)
+#include "stand_in.h"
 
 static bool is_in_range(LayoutComparison comparison, int64 id,
 						TimestampTz time);
@@ -101,9 +94,6 @@ static const struct
 PG_FUNCTION_INFO_V1(snowflake_last_before);
 PG_FUNCTION_INFO_V1(snowflake_last_until);
 PG_FUNCTION_INFO_V1(snowflake_time_support);
-PG_FUNCTION_INFO_V1(snowflake_shard_hash);
-PG_FUNCTION_INFO_V1(snowflake_shard_hash_int4);
-PG_FUNCTION_INFO_V1(snowflake_shard_hash_int2);
 
 
 static bool
@@ -179,28 +169,6 @@ compare_with_range(Node *id, LayoutIdRange range)
 									   (Node *) make_andclause(clauses);
 }
 
-/*
- * The function of ours to put in the place of a call: of the same schema, and
- * none if the user may not execute it, since the call itself may be allowed.
- * The user need not have the schema's USAGE, which is about names: a stored
- * expression that is planned has none in it.
- */
-Oid
-function_to_put(const FuncExpr *call, const char *name, const Oid *types,
-				int nargs)
-{
-	Oid function =
-		GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
-						CStringGetDatum(name),
-						PointerGetDatum(buildoidvector(types, nargs)),
-						ObjectIdGetDatum(get_func_namespace(call->funcid)));
-
-	if (!OidIsValid(function) ||
-		function_aclcheck(function, GetUserId(), ACL_EXECUTE) != ACLCHECK_OK)
-		return InvalidOid;
-	return function;
-}
-
 /* id OPERATOR function(time) */
 static Node *
 compare_with_bound(Node *id, const char *op, Oid function, Node *time)
@@ -217,8 +185,8 @@ compare_with_time(const FuncExpr *call, Node *id, LayoutComparison comparison,
 				  Node *time)
 {
 	const Oid type = TIMESTAMPTZOID;
-	Oid before = function_to_put(call, "snowflake_last_before", &type, 1);
-	Oid until = function_to_put(call, "snowflake_last_until", &type, 1);
+	Oid before = stand_in_function(call, "snowflake_last_before", &type, 1);
+	Oid until = stand_in_function(call, "snowflake_last_until", &type, 1);
 
 	if (!OidIsValid(before) || !OidIsValid(until))
 		return NULL;
@@ -289,39 +257,4 @@ snowflake_time_support(PG_FUNCTION_ARGS)
 		replacement = simplify(((SupportRequestSimplify *) request)->root,
 							   ((SupportRequestSimplify *) request)->fcall);
 	PG_RETURN_POINTER(replacement);
-}
-
-/*-------------------------------------------------------------------------
- * Hashing by shard
- *-------------------------------------------------------------------------
- */
-
-/*
- * Such that hash partitioning takes the remainder of the shard.  The seed,
- * which all of these have for a second argument, serves hashes that must
- * differ from others; this one must not.
- */
-static Datum
-shard_hash(int64 id)
-{
-	PG_RETURN_UINT64((uint64) layout_shard(server_layout(), id) -
-					 HASH_COMBINE_CONSTANT);
-}
-
-Datum
-snowflake_shard_hash(PG_FUNCTION_ARGS)
-{
-	return shard_hash(PG_GETARG_INT64(0));
-}
-
-Datum
-snowflake_shard_hash_int4(PG_FUNCTION_ARGS)
-{
-	return shard_hash(PG_GETARG_INT32(0));
-}
-
-Datum
-snowflake_shard_hash_int2(PG_FUNCTION_ARGS)
-{
-	return shard_hash(PG_GETARG_INT16(0));
 }

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * copy.c
+ * copy_from.c
  *	  COPY FROM inserts in batches where a default mints.
  *
  * If a default is volatile, COPY inserts row by row: the default might look at
@@ -50,9 +50,9 @@
 #include "utils/lsyscache.h"
 
 #include "compat.h"
-#include "copy.h"
+#include "copy_from.h"
 #include "generator.h"
-#include "planner.h"
+#include "stand_in.h"
 
 PG_FUNCTION_INFO_V1(snowflake_nextval_support);
 PG_FUNCTION_INFO_V1(snowflake_copy_nextval);
@@ -90,7 +90,7 @@ process_utility(PlannedStmt *statement, const char *text, bool read_only_tree,
 }
 
 void
-copy_install_hook(void)
+copy_from_install_hook(void)
 {
 	prev_process_utility =
 		ProcessUtility_hook ? ProcessUtility_hook : standard_ProcessUtility;
@@ -113,9 +113,9 @@ static Node *
 call_of_copy(const FuncExpr *call)
 {
 	const Oid types[] = {INTERNALOID, INT4OID};
-	Oid		  function = function_to_put(call, "snowflake_copy_nextval", types,
-										 1 + list_length(call->args));
-	Const	 *original;
+	Oid	   function = stand_in_function(call, "snowflake_copy_nextval", types,
+										1 + list_length(call->args));
+	Const *original;
 
 	if (!OidIsValid(function) || !is_ours(call->funcid) ||
 		function_aclcheck(call->funcid, GetUserId(), ACL_EXECUTE) !=

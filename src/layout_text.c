@@ -1,0 +1,661 @@
+/*-------------------------------------------------------------------------
+ *
+ * layout_text.c
+ *	  Layouts as text: presets, parsing and printing.
+ *
+ * A layout is an epoch, a tick length and the fields from the most
+ * significant bit down.  The presets are specifications in text, and the
+ * parser is the only place that builds a Layout, so that a preset cannot
+ * mean anything that a user could not have written.  Shifts, masks and ranges
+ * are derived from the widths.
+ *
+ * Invariants of every Layout that layout_parse() returns:
+ *	- the timestamp is the topmost field and is followed by one shard, in one
+ *	  part or two neighbouring ones, and one sequence number, in either order;
+ *	- the widths are at least 1 and sum to at most 64, those of the shard and
+ *	  of the sequence number to at most 31;
+ *	- every id that can be minted (ticks 0 to last_mint_tick) is positive, and
+ *	  the server can hold its time.
+ *
+ * Nothing here knows of the server or its settings, and nothing here has
+ * state: there is nothing to lock.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <ctype.h>
+
+#include "common/int.h"
+#include "layout.h"
+
+#define US_PER_MS INT64CONST(1000)
+#define US_PER_S INT64CONST(1000000)
+#define US_PER_DAY (INT64CONST(86400) * US_PER_S)
+
+/* 1970-01-01 on the server's scale, which starts at 2000-01-01 */
+#define UNIX_EPOCH_US ((UNIX_EPOCH_JDATE - POSTGRES_EPOCH_JDATE) * US_PER_DAY)
+
+/*
+ * Epochs as a number, in ms: 0, or from 1973 to the end of 9999.  A year or
+ * seconds, put there by mistake, lie between.
+ */
+#define MIN_EPOCH_MS INT64CONST(100000000000)
+#define MAX_EPOCH_MS INT64CONST(253402300799999)
+
+/* the longest tick accepted, in microseconds: a day */
+#define MAX_TICK_US US_PER_DAY
+
+#define BLANKS " \t\r\n"
+
+#define ID_BITS 64
+
+const LayoutPreset layout_presets[] = {
+	{"twitter",
+	 "epoch=1288834974657 unit=1ms"
+	 " fields=timestamp:41,datacenter:5,worker:5,sequence:12",
+	 "Twitter, snowflake-2010 (IdWorker.scala)"},
+	{"discord",
+	 "epoch=1420070400000 unit=1ms"
+	 " fields=timestamp:42,worker:5,process:5,sequence:12",
+	 "Discord, API reference, Snowflakes"},
+	{"instagram",
+	 "epoch=1314220021721 unit=1ms"
+	 " fields=timestamp:41,shard:13,sequence:10",
+	 "Instagram Engineering, Sharding & IDs at Instagram (2012)"},
+	{"sonyflake",
+	 "epoch=1409529600000 unit=10ms"
+	 " fields=timestamp:39,sequence:8,machine:16",
+	 "Sony, sonyflake v1 (Go)"},
+	{"sonyflake2",
+	 "epoch=1735689600000 unit=10ms"
+	 " fields=timestamp:39,sequence:8,machine:16",
+	 "Sony, sonyflake v2 (Go)"},
+	{"pgedge",
+	 "epoch=1672531200000 unit=1ms"
+	 " fields=timestamp:41,node:10,sequence:12",
+	 "pgEdge, snowflake extension 2.x"}};
+
+const int layout_preset_count = lengthof(layout_presets);
+
+/* Every name that a field may bear. */
+static const struct
+{
+	const char *name;
+	LayoutPart	part;
+} vocabulary[] = {
+	{"timestamp", LAYOUT_TIMESTAMP}, {"shard", LAYOUT_SHARD},
+	{"datacenter", LAYOUT_SHARD},	 {"worker", LAYOUT_SHARD},
+	{"process", LAYOUT_SHARD},		 {"machine", LAYOUT_SHARD},
+	{"node", LAYOUT_SHARD},			 {"sequence", LAYOUT_SEQUENCE}};
+
+/* Names of the units, longest suffix of a kind first. */
+static const struct
+{
+	const char *suffix;
+	int64		us;
+} units[] = {{"us", 1}, {"ms", US_PER_MS}, {"s", US_PER_S}};
+
+/* A stretch of the text being parsed; not terminated. */
+typedef struct Span
+{
+	const char *start;
+	const char *end;
+} Span;
+
+/* A user's text in an error message. */
+#define SPAN_FORMAT "%.*s"
+#define SPAN_ARGS(s) layout_quotable((s).start, (s).end), (s).start
+
+
+/*-------------------------------------------------------------------------
+ * Reading text
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * How much of a user's text a message quotes: up to 60 characters, and none
+ * from the first on that is no printable ASCII, so that a message is one line
+ * and no character of it is cut apart, whatever the encoding.
+ */
+int
+layout_quotable(const char *start, const char *end)
+{
+	int length = 0;
+
+	while (start + length < end && length < 60 && start[length] >= ' ' &&
+		   start[length] <= '~')
+		length++;
+	return length;
+}
+
+/* Keep the reason and return false, so that callers can "return fail(...)". */
+static bool pg_attribute_printf(2, 3)
+	fail(LayoutError *error, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(error->message, sizeof(error->message), format, args);
+	va_end(args);
+	return false;
+}
+
+static bool
+span_is(Span span, const char *word)
+{
+	size_t length = span.end - span.start;
+
+	return strlen(word) == length && strncmp(span.start, word, length) == 0;
+}
+
+/* Cut off what stands before the next separator, and the separator. */
+static Span
+cut(Span *rest, const char *separators)
+{
+	Span head = *rest;
+
+	while (rest->start < rest->end && strchr(separators, *rest->start) == NULL)
+		rest->start++;
+	head.end = rest->start;
+	if (rest->start < rest->end)
+		rest->start++;
+	return head;
+}
+
+/* Read exactly so many digits; false where there are fewer. */
+static bool
+take_digits(Span *rest, int count, int64 *value)
+{
+	*value = 0;
+	for (int i = 0; i < count; i++)
+	{
+		if (rest->start == rest->end || !isdigit((unsigned char) *rest->start))
+			return false;
+		*value = *value * 10 + (*rest->start++ - '0');
+	}
+	return true;
+}
+
+static bool
+take_char(Span *rest, char c)
+{
+	if (rest->start == rest->end || *rest->start != c)
+		return false;
+	rest->start++;
+	return true;
+}
+
+static int
+count_digits(Span span)
+{
+	int count = 0;
+
+	while (span.start + count < span.end &&
+		   isdigit((unsigned char) span.start[count]))
+		count++;
+	return count;
+}
+
+/* Read a number from 0 to max that fills the span, max below 10^18. */
+static bool
+whole_number(Span span, int64 max, int64 *value)
+{
+	int count = count_digits(span);
+
+	return count > 0 && count <= 18 && take_digits(&span, count, value) &&
+		   span.start == span.end && *value <= max;
+}
+
+
+/*-------------------------------------------------------------------------
+ * Times: ISO 8601 in UTC, whatever the session's DateStyle and time zone
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Days from 2000-01-01 to a date of the proleptic Gregorian calendar, and
+ * back.  Years are counted from March, so that a leap day ends its year; a
+ * cycle of 400 years has 146097 days, and 2000-03-01 starts one.
+ */
+static int64
+days_of_date(int64 year, int64 month, int64 day)
+{
+	int64 y = (month <= 2 ? year - 1 : year) - 2000;
+	int64 cycle = (y >= 0 ? y : y - 399) / 400;
+	int64 year_of_cycle = y - cycle * 400;
+	int64 day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+
+	return cycle * 146097 + year_of_cycle * 365 + year_of_cycle / 4 -
+		   year_of_cycle / 100 + day_of_year + 60;
+}
+
+static void
+date_of_days(int64 days, int64 *year, int *month, int *day)
+{
+	int64 d = days - 60;
+	int64 cycle = (d >= 0 ? d : d - 146096) / 146097;
+	int64 day_of_cycle = d - cycle * 146097;
+	int64 year_of_cycle = (day_of_cycle - day_of_cycle / 1460 +
+						   day_of_cycle / 36524 - day_of_cycle / 146096) /
+						  365;
+	int64 day_of_year =
+		day_of_cycle -
+		(365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100);
+	int march_month = (int) ((5 * day_of_year + 2) / 153);
+
+	*day = (int) (day_of_year - (153 * march_month + 2) / 5) + 1;
+	*month = march_month < 10 ? march_month + 3 : march_month - 9;
+	*year = year_of_cycle + cycle * 400 + 2000 + (*month <= 2 ? 1 : 0);
+}
+
+/* YYYY-MM-DD, a date that exists. */
+static bool
+take_date(Span *rest, int64 *days)
+{
+	int64 year, month, day;
+	int64 year_back;
+	int	  month_back, day_back;
+
+	if (!take_digits(rest, 4, &year) || !take_char(rest, '-') ||
+		!take_digits(rest, 2, &month) || !take_char(rest, '-') ||
+		!take_digits(rest, 2, &day) || month < 1 || month > 12 || day < 1)
+		return false;
+	*days = days_of_date(year, month, day);
+	date_of_days(*days, &year_back, &month_back, &day_back);
+	return month == month_back && day == day_back;
+}
+
+/* HH:MM:SS, with up to six digits of a fraction, and Z. */
+static bool
+take_time_of_day(Span *rest, int64 *us)
+{
+	int64 hour, minute, second, fraction = 0;
+
+	if (!take_digits(rest, 2, &hour) || !take_char(rest, ':') ||
+		!take_digits(rest, 2, &minute) || !take_char(rest, ':') ||
+		!take_digits(rest, 2, &second) || hour > 23 || minute > 59 ||
+		second > 59)
+		return false;
+	if (take_char(rest, '.'))
+	{
+		int digits = count_digits(*rest);
+
+		if (digits < 1 || digits > 6 || !take_digits(rest, digits, &fraction))
+			return false;
+		for (; digits < 6; digits++)
+			fraction *= 10;
+	}
+	*us = ((hour * 60 + minute) * 60 + second) * US_PER_S + fraction;
+	return take_char(rest, 'Z');
+}
+
+/* An epoch: Unix milliseconds, a date, or a date and a time in UTC. */
+static bool
+parse_epoch(Span span, TimestampTz *epoch, LayoutError *error)
+{
+	Span  rest = span;
+	int64 ms, days, us = 0;
+
+	if (count_digits(span) == span.end - span.start)
+	{
+		if (!whole_number(span, MAX_EPOCH_MS, &ms) ||
+			(ms != 0 && ms < MIN_EPOCH_MS))
+			return fail(error,
+						"epoch \"" SPAN_FORMAT
+						"\" is not 0 or from " INT64_FORMAT " to " INT64_FORMAT
+						" milliseconds since 1970",
+						SPAN_ARGS(span), MIN_EPOCH_MS, MAX_EPOCH_MS);
+		*epoch = UNIX_EPOCH_US + ms * US_PER_MS;
+		return true;
+	}
+	if (!take_date(&rest, &days) ||
+		(take_char(&rest, 'T') && !take_time_of_day(&rest, &us)) ||
+		rest.start != rest.end)
+		return fail(error,
+					"epoch \"" SPAN_FORMAT "\" is neither Unix"
+					" milliseconds nor a UTC time such as"
+					" 2024-01-01T00:00:00Z",
+					SPAN_ARGS(span));
+	*epoch = days * US_PER_DAY + us;
+	return true;
+}
+
+/* A time as parse_epoch() reads it, the fraction only as long as needed. */
+void
+layout_format_time(TimestampTz time, char *buffer, size_t size)
+{
+	bool  borrow = time % US_PER_DAY < 0;
+	int64 days = time / US_PER_DAY - (borrow ? 1 : 0);
+	int64 us = time % US_PER_DAY + (borrow ? US_PER_DAY : 0);
+	int64 year;
+	int	  month, day;
+	int	  second = (int) (us / US_PER_S);
+	int	  fraction = (int) (us % US_PER_S);
+	char  digits[16] = "";
+
+	if (TIMESTAMP_NOT_FINITE(time))
+	{
+		strlcpy(buffer, TIMESTAMP_IS_NOBEGIN(time) ? "-infinity" : "infinity",
+				size);
+		return;
+	}
+	if (fraction % 1000 != 0)
+		snprintf(digits, sizeof(digits), ".%06d", fraction);
+	else if (fraction != 0)
+		snprintf(digits, sizeof(digits), ".%03d", fraction / 1000);
+	date_of_days(days, &year, &month, &day);
+	snprintf(buffer, size, "%04lld-%02d-%02dT%02d:%02d:%02d%sZ",
+			 (long long) year, month, day, second / 3600, second / 60 % 60,
+			 second % 60, digits);
+}
+
+
+/*-------------------------------------------------------------------------
+ * Specifications
+ *-------------------------------------------------------------------------
+ */
+
+static bool
+parse_unit(Span span, int64 *tick_us, LayoutError *error)
+{
+	Span number = {span.start, span.start + count_digits(span)};
+	Span suffix = {number.end, span.end};
+
+	for (int i = 0; i < lengthof(units); i++)
+	{
+		int64 count;
+
+		if (!span_is(suffix, units[i].suffix))
+			continue;
+		if (whole_number(number, MAX_TICK_US / units[i].us, &count) &&
+			count > 0)
+		{
+			*tick_us = count * units[i].us;
+			return true;
+		}
+	}
+	return fail(error,
+				"unit \"" SPAN_FORMAT "\" is not a length such as 1ms,"
+				" 10ms or 1s, of a day at most",
+				SPAN_ARGS(span));
+}
+
+static bool
+parse_field(Span span, LayoutField *field, LayoutError *error)
+{
+	Span  bits = span;
+	Span  name = cut(&bits, ":");
+	int64 width;
+
+	for (int i = 0; i < lengthof(vocabulary); i++)
+	{
+		if (!span_is(name, vocabulary[i].name))
+			continue;
+		if (!whole_number(bits, ID_BITS - 1, &width) || width < 1)
+			return fail(error,
+						"field \"" SPAN_FORMAT "\" needs a width from"
+						" 1 to %d bits",
+						SPAN_ARGS(span), ID_BITS - 1);
+		field->name = vocabulary[i].name;
+		field->part = vocabulary[i].part;
+		field->bits = (int) width;
+		return true;
+	}
+	return fail(error, "unknown field \"" SPAN_FORMAT "\"", SPAN_ARGS(name));
+}
+
+static bool
+parse_fields(Span span, Layout *layout, LayoutError *error)
+{
+	layout->nfields = 0;
+	do
+	{
+		LayoutField *field = &layout->fields[layout->nfields];
+
+		if (layout->nfields == LAYOUT_MAX_FIELDS)
+			return fail(error, "more than %d fields", LAYOUT_MAX_FIELDS);
+		if (!parse_field(cut(&span, ","), field, error))
+			return false;
+		for (int i = 0; i < layout->nfields; i++)
+		{
+			if (layout->fields[i].name == field->name)
+				return fail(error, "field \"%s\" appears twice", field->name);
+		}
+		layout->nfields++;
+	} while (span.start < span.end || span.end[-1] == ',');
+	return true;
+}
+
+/* Are the parts of a shard neighbours, so that they make one number? */
+static bool
+shard_is_contiguous(const Layout *layout)
+{
+	int changes = 0;
+
+	for (int i = 1; i < layout->nfields; i++)
+		changes += layout->fields[i].part != layout->fields[i - 1].part;
+	return changes == 2;
+}
+
+/* Check the fields as a whole and derive the shift of each. */
+static bool
+place_fields(Layout *layout, LayoutError *error)
+{
+	int total = 0;
+	int bits[LAYOUT_SEQUENCE + 1] = {0, 0, 0};
+	int shift[LAYOUT_SEQUENCE + 1] = {0, 0, 0};
+
+	if (layout->fields[0].part != LAYOUT_TIMESTAMP)
+		return fail(error, "timestamp must come first");
+	for (int i = layout->nfields - 1; i >= 0; i--)
+	{
+		LayoutField *field = &layout->fields[i];
+
+		if (bits[field->part] == 0)
+			shift[field->part] = total;
+		field->shift = total;
+		bits[field->part] += field->bits;
+		total += field->bits;
+	}
+	if (total > ID_BITS)
+		return fail(error, "fields sum to %d bits, and an id has %d", total,
+					ID_BITS);
+	if (bits[LAYOUT_SHARD] == 0)
+		return fail(error, "there is no shard");
+	if (bits[LAYOUT_SEQUENCE] == 0)
+		return fail(error, "there is no sequence");
+	if (!shard_is_contiguous(layout))
+		return fail(error, "the two parts of a shard must be neighbours");
+	if (bits[LAYOUT_SHARD] > LAYOUT_MAX_PART_BITS)
+		return fail(error, "the shard has %d bits, and the most is %d",
+					bits[LAYOUT_SHARD], LAYOUT_MAX_PART_BITS);
+	if (bits[LAYOUT_SEQUENCE] > LAYOUT_MAX_PART_BITS)
+		return fail(error, "the sequence has %d bits, and the most is %d",
+					bits[LAYOUT_SEQUENCE], LAYOUT_MAX_PART_BITS);
+
+	layout->timestamp_shift = shift[LAYOUT_TIMESTAMP];
+	layout->shard_bits = bits[LAYOUT_SHARD];
+	layout->shard_shift = shift[LAYOUT_SHARD];
+	layout->sequence_bits = bits[LAYOUT_SEQUENCE];
+	layout->sequence_shift = shift[LAYOUT_SEQUENCE];
+	return true;
+}
+
+/*
+ * (time - epoch) in whole ticks towards zero.  The difference saturates, short
+ * of the last int64, so that there is always a tick after it; no id is so far
+ * away that it could tell.
+ */
+static int64
+ticks_from_epoch(const Layout *layout, TimestampTz time)
+{
+	int64 us;
+
+	if (pg_sub_s64_overflow(time, layout->epoch, &us))
+		us = PG_INT64_MAX; /* only END_TIMESTAMP is as far away */
+	return Min(us, PG_INT64_MAX - 1) / layout->tick_us;
+}
+
+/* Derive all that follows from the fields, the epoch and the tick. */
+static bool
+layout_derive(Layout *layout, LayoutError *error)
+{
+	int tick_bits;
+
+	if (!place_fields(layout, error))
+		return false;
+
+	/* minted ids use the timestamp's own bits, and never the sign */
+	tick_bits = Min(layout->fields[0].bits, 63 - layout->timestamp_shift);
+	layout->last_mint_tick = layout_mask(tick_bits);
+
+	layout->first_tick = ticks_from_epoch(layout, MIN_TIMESTAMP);
+	layout->last_tick = ticks_from_epoch(layout, END_TIMESTAMP - 1);
+	if (layout->last_mint_tick > layout->last_tick)
+		return fail(error,
+					"a timestamp of %d bits runs past the last time"
+					" that the server can hold",
+					layout->fields[0].bits);
+	return true;
+}
+
+static bool
+parse_specification(Span text, Layout *layout, LayoutError *error)
+{
+	bool have_epoch = false, have_unit = false, have_fields = false;
+
+	while (text.start < text.end)
+	{
+		Span  value = cut(&text, BLANKS);
+		Span  word = value;
+		Span  key = cut(&value, "=");
+		bool *have;
+		bool  parsed;
+
+		if (word.start == word.end)
+			continue; /* more than one blank */
+		if (span_is(key, "epoch"))
+		{
+			have = &have_epoch;
+			parsed = parse_epoch(value, &layout->epoch, error);
+		}
+		else if (span_is(key, "unit"))
+		{
+			have = &have_unit;
+			parsed = parse_unit(value, &layout->tick_us, error);
+		}
+		else if (span_is(key, "fields"))
+		{
+			have = &have_fields;
+			parsed = parse_fields(value, layout, error);
+		}
+		else
+			return fail(error,
+						"\"" SPAN_FORMAT "\" is not epoch=..., unit=..."
+						" or fields=...",
+						SPAN_ARGS(word));
+		if (!parsed)
+			return false;
+		if (*have)
+			return fail(error, "\"" SPAN_FORMAT "\" appears twice",
+						SPAN_ARGS(key));
+		*have = true;
+	}
+	if (!have_epoch || !have_unit || !have_fields)
+		return fail(error, "%s is missing",
+					!have_epoch ? "epoch=..." :
+					!have_unit	? "unit=..." :
+								  "fields=...");
+	return layout_derive(layout, error);
+}
+
+/*
+ * Read a layout: a preset's name or a specification.  On false, *error says
+ * which part is wrong and *layout is undefined.
+ */
+bool
+layout_parse(const char *text, size_t length, Layout *layout,
+			 LayoutError *error)
+{
+	Span span = {text, text + length};
+
+	memset(layout, 0, sizeof(*layout));
+	for (int i = 0; i < layout_preset_count; i++)
+	{
+		const LayoutPreset *preset = &layout_presets[i];
+
+		if (span_is(span, preset->name))
+			return layout_parse(preset->specification,
+								strlen(preset->specification), layout, error);
+	}
+	if (memchr(text, '=', length) == NULL)
+		return fail(error, "there is no preset \"" SPAN_FORMAT "\"",
+					SPAN_ARGS(span));
+	return parse_specification(span, layout, error);
+}
+
+/* The fields as a specification names them. */
+void
+layout_format_fields(const Layout *layout, char *buffer, size_t size)
+{
+	buffer[0] = '\0';
+	for (int i = 0; i < layout->nfields; i++)
+	{
+		size_t length = strlen(buffer);
+
+		snprintf(buffer + length, size - length, "%s%s:%d", i > 0 ? "," : "",
+				 layout->fields[i].name, layout->fields[i].bits);
+	}
+}
+
+/* The specification; layout_parse() makes the same layout of it. */
+void
+layout_format(const Layout *layout, char *buffer, size_t size)
+{
+	char epoch[LAYOUT_TIME_SIZE];
+	char fields[LAYOUT_TEXT_SIZE];
+	int	 unit = lengthof(units) - 1;
+
+	while (layout->tick_us % units[unit].us != 0)
+		unit--;
+	layout_format_time(layout->epoch, epoch, sizeof(epoch));
+	layout_format_fields(layout, fields, sizeof(fields));
+	snprintf(buffer, size, "epoch=%s unit=" INT64_FORMAT "%s fields=%s", epoch,
+			 layout->tick_us / units[unit].us, units[unit].suffix, fields);
+}
+
+/* The preset that a layout is, NULL if it is none. */
+const LayoutPreset *
+layout_preset_of(const Layout *layout)
+{
+	for (int i = 0; i < layout_preset_count; i++)
+	{
+		const char *specification = layout_presets[i].specification;
+		Layout		preset;
+		LayoutError error;
+		char		ours[LAYOUT_TEXT_SIZE];
+		char		theirs[LAYOUT_TEXT_SIZE];
+
+		if (!layout_parse(specification, strlen(specification), &preset,
+						  &error))
+			continue; /* a test parses every preset */
+		layout_format(layout, ours, sizeof(ours));
+		layout_format(&preset, theirs, sizeof(theirs));
+		if (strcmp(ours, theirs) == 0)
+			return &layout_presets[i];
+	}
+	return NULL;
+}
+
+/* What messages call a layout: the preset's name or the specification. */
+void
+layout_describe(const Layout *layout, char *buffer, size_t size)
+{
+	const LayoutPreset *preset = layout_preset_of(layout);
+
+	if (preset != NULL)
+		strlcpy(buffer, preset->name, size);
+	else
+		layout_format(layout, buffer, size);
+}

@@ -1,0 +1,82 @@
+/*-------------------------------------------------------------------------
+ *
+ * rows.c
+ *	  The rows that SQL functions return.
+ *
+ * SQL and library change at different moments: the library with the package and
+ * a restart, the SQL with ALTER EXTENSION.  So they may be of different
+ * versions, and then a value that is not of its column's type, or is missing,
+ * would be read all the same.  Hence the columns are compared before a row is
+ * filled.  (A library that lacks a function fails with the server's "could not
+ * find function".)
+ *
+ * There is no state here, and nothing to lock.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "parser/parse_coerce.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+
+#include "rows.h"
+
+/*
+ * Does the SQL declare the columns that the library fills?  A column of type
+ * snowflake is filled with a bigint.
+ */
+static void
+check_row(FunctionCallInfo fcinfo, TupleDesc row, const Oid *types, int ntypes)
+{
+	char *detail = NULL;
+
+	if (row->natts != ntypes)
+		detail = psprintf("It is declared with %d columns, and the library "
+						  "returns %d.",
+						  row->natts, ntypes);
+	for (int i = 0; i < ntypes && detail == NULL; i++)
+	{
+		Oid type = TupleDescAttr(row, i)->atttypid;
+
+		if (!IsBinaryCoercible(type, types[i]))
+			detail = psprintf("Column %d is declared as %s, and the library "
+							  "returns %s.",
+							  i + 1, format_type_be(type),
+							  format_type_be(types[i]));
+	}
+	if (detail == NULL)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("function \"%s\" and the library are of different "
+					"versions of snowflake",
+					get_func_name(fcinfo->flinfo->fn_oid)),
+			 errdetail_internal("%s", detail),
+			 errhint("Restart the server, so that it loads the library that "
+					 "is installed, and then run ALTER EXTENSION snowflake "
+					 "UPDATE.")));
+}
+
+/* The type of the one row that a function returns. */
+TupleDesc
+result_row(FunctionCallInfo fcinfo, const Oid *types, int ntypes)
+{
+	TupleDesc row;
+
+	if (get_call_result_type(fcinfo, NULL, &row) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	check_row(fcinfo, row, types, ntypes);
+	return BlessTupleDesc(row);
+}
+
+/* Where a function that returns a set of rows is to put them. */
+ReturnSetInfo *
+result_rows(FunctionCallInfo fcinfo, const Oid *types, int ntypes)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	InitMaterializedSRF(fcinfo, 0);
+	check_row(fcinfo, result->setDesc, types, ntypes);
+	return result;
+}

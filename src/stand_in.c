@@ -1,0 +1,43 @@
+/*-------------------------------------------------------------------------
+ *
+ * stand_in.c
+ *	  What support functions put in the place of a call.
+ *
+ * There is no state here, and nothing to lock.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_proc_d.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+#include "compat.h"
+#include "stand_in.h"
+
+/*
+ * The function of ours to put in the place of a call: of the same schema, and
+ * none if the user may not execute it, since the call itself may be allowed.
+ * The user need not have the schema's USAGE, which is about names: a stored
+ * expression that is planned has none in it.
+ */
+Oid
+stand_in_function(const FuncExpr *call, const char *name, const Oid *types,
+				  int nargs)
+{
+	Oid function =
+		GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
+						CStringGetDatum(name),
+						PointerGetDatum(buildoidvector(types, nargs)),
+						ObjectIdGetDatum(get_func_namespace(call->funcid)));
+
+	if (!OidIsValid(function) ||
+		function_aclcheck(function, GetUserId(), ACL_EXECUTE) != ACLCHECK_OK)
+		return InvalidOid;
+	return function;
+}
