@@ -96,7 +96,7 @@
 #include "wait.h"
 
 PG_FUNCTION_INFO_V1(snowflake_horizon);
-PG_FUNCTION_INFO_V1(snowflake_accept_layout);
+PG_FUNCTION_INFO_V1(snowflake_store_layout);
 PG_FUNCTION_INFO_V1(snowflake_accept_clone);
 
 #define US_PER_MS INT64CONST(1000)
@@ -825,9 +825,9 @@ accept_and_wait(void (*accept)(bool), bool (*is_pending)(void))
 	ConditionVariableCancelSleep();
 }
 
-/* Go on with the layout of the setting. */
+/* Go on with the layout of the setting; snowflake_accept_layout() has checked. */
 Datum
-snowflake_accept_layout(PG_FUNCTION_ARGS)
+snowflake_store_layout(PG_FUNCTION_ARGS)
 {
 	prepare_to_accept("a layout");
 	if (server_layout_differs())

@@ -71,12 +71,12 @@ TIME_OPERATOR(snowflake_eq_time, LAYOUT_EQ, true, 0);
 TIME_OPERATOR(snowflake_ne_time, LAYOUT_EQ, false, 0);
 TIME_OPERATOR(snowflake_ge_time, LAYOUT_GE, true, 0);
 TIME_OPERATOR(snowflake_gt_time, LAYOUT_GT, true, 0);
-TIME_OPERATOR(time_lt_snowflake, LAYOUT_GT, true, 1);
-TIME_OPERATOR(time_le_snowflake, LAYOUT_GE, true, 1);
-TIME_OPERATOR(time_eq_snowflake, LAYOUT_EQ, true, 1);
-TIME_OPERATOR(time_ne_snowflake, LAYOUT_EQ, false, 1);
-TIME_OPERATOR(time_ge_snowflake, LAYOUT_LE, true, 1);
-TIME_OPERATOR(time_gt_snowflake, LAYOUT_LT, true, 1);
+TIME_OPERATOR(snowflake_time_lt, LAYOUT_GT, true, 1);
+TIME_OPERATOR(snowflake_time_le, LAYOUT_GE, true, 1);
+TIME_OPERATOR(snowflake_time_eq, LAYOUT_EQ, true, 1);
+TIME_OPERATOR(snowflake_time_ne, LAYOUT_EQ, false, 1);
+TIME_OPERATOR(snowflake_time_ge, LAYOUT_LE, true, 1);
+TIME_OPERATOR(snowflake_time_gt, LAYOUT_LT, true, 1);
 
 /* Those that the planner replaces; "<>" selects no range. */
 static const struct
@@ -87,9 +87,9 @@ static const struct
 } replaced[] = {
 	{snowflake_lt_time, LAYOUT_LT, 0}, {snowflake_le_time, LAYOUT_LE, 0},
 	{snowflake_eq_time, LAYOUT_EQ, 0}, {snowflake_ge_time, LAYOUT_GE, 0},
-	{snowflake_gt_time, LAYOUT_GT, 0}, {time_lt_snowflake, LAYOUT_GT, 1},
-	{time_le_snowflake, LAYOUT_GE, 1}, {time_eq_snowflake, LAYOUT_EQ, 1},
-	{time_ge_snowflake, LAYOUT_LE, 1}, {time_gt_snowflake, LAYOUT_LT, 1}};
+	{snowflake_gt_time, LAYOUT_GT, 0}, {snowflake_time_lt, LAYOUT_GT, 1},
+	{snowflake_time_le, LAYOUT_GE, 1}, {snowflake_time_eq, LAYOUT_EQ, 1},
+	{snowflake_time_ge, LAYOUT_LE, 1}, {snowflake_time_gt, LAYOUT_LT, 1}};
 
 PG_FUNCTION_INFO_V1(snowflake_last_before);
 PG_FUNCTION_INFO_V1(snowflake_last_until);

@@ -160,24 +160,24 @@ sub start_in_place
 	return $node->start;
 }
 
-# --- Changes of the layout, which a server that has minted does not take from
-# --- its configuration alone
+# --- Changes of the layout, which a server does not take from its configuration
+# --- alone: with not_accepted, that is left to the caller
 
 sub restart_with_layout
 {
-	my ($node, $layout) = @_;
+	my ($node, $layout, %options) = @_;
 
-	restart_with_configuration($node, "snowflake.layout = '$layout'");
+	restart_with_configuration($node, "snowflake.layout = '$layout'", %options);
 	return;
 }
 
 sub restart_with_configuration
 {
-	my ($node, $conf) = @_;
+	my ($node, $conf, %options) = @_;
 
 	$node->append_conf('postgresql.conf', $conf);
 	$node->restart;
-	$node->safe_psql('postgres', 'SELECT snowflake_accept_layout()');
+	$node->safe_psql('postgres', 'SELECT snowflake_accept_layout()') unless $options{not_accepted};
 	return;
 }
 
@@ -455,7 +455,7 @@ sub page_runs
 		my ($title) = $what =~ /(\S.*)/;
 		my ($out, $err) = ('', '');
 
-		restart_with_configuration($node, $what) if $language eq 'conf';
+		restart_with_configuration($node, $what, %options) if $language eq 'conf';
 		next unless $language eq 'sql';
 		ok( IPC::Run::run(
 				[ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr($options{dbname} // 'postgres') ],

@@ -29,7 +29,7 @@ SELECT function FROM members
  ORDER BY function::text COLLATE "C";
 -- whose privileges are a superuser's to give
 SELECT bool_and(NOT has_function_privilege('public', oid, 'EXECUTE')) AS kept
-  FROM members WHERE proname ~ '^snowflake_(accept_|stat_reset)';
+  FROM members WHERE proname ~ '^snowflake_(accept_|store_|stat_reset)';
 -- nobody but the owner writes to a relation of the extension
 SELECT c.oid::regclass, privilege_type
   FROM pg_depend AS d JOIN pg_class AS c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid
@@ -146,7 +146,11 @@ SELECT current_setting('snowflake.shards') = '' AS none;
 SELECT snowflake_accept_layout();
 \echo :SQLSTATE
 RESET ROLE;
-GRANT EXECUTE ON FUNCTION snowflake_accept_layout() TO regress_snowflake_app;
+GRANT EXECUTE ON FUNCTION snowflake_accept_layout(boolean) TO regress_snowflake_app;
+SET ROLE regress_snowflake_app;
+SELECT snowflake_accept_layout();
+RESET ROLE;
+GRANT EXECUTE ON FUNCTION snowflake_store_layout() TO regress_snowflake_app;
 SET ROLE regress_snowflake_app;
 SELECT snowflake_accept_layout();
 RESET ROLE;
@@ -280,8 +284,10 @@ SELECT * FROM public.snowflake_adopt('public.orders', 'id', 5, false);
 SELECT * FROM public.snowflake_audit('public.clicks', 'id', NULL, '0-4', '2026-02-01Z');
 SELECT finding, ids FROM public.snowflake_audit('public.clicks', 'id', 'discord');
 SELECT * FROM public.snowflake_audit('public.clicks', 'id', 'discord', '0,x');
+SELECT * FROM public.snowflake_accept_layout();
 \o /dev/null
 :views;
+SELECT * FROM public.snowflake_layout_dependents();
 \o
 RESET search_path;
 DISCARD TEMP;
