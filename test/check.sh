@@ -261,64 +261,11 @@ add_cluster() {
 }
 
 # ---------------------------------------------------------------------------
-# Other Debians
-
-declare -A ROOT_DIR=()          # major -> directory
-declare -A BUILDER=()           # major -> process that fills it
-
-# Start to fill a root for each major that needs one.  That is mostly waiting
-# for the network, so it goes on while tests run.  In /var/tmp, since /tmp may
-# be memory, and may not allow device files.
-begin_roots() {
-    local major dir packages
-    for major in "${elsewhere[@]}"; do
-        dir=$(mktemp -d "/var/tmp/snowflake-$major.XXXXXX")
-        SCRATCH+=("$dir")
-        ROOT_DIR[$major]=$dir/root
-        chmod 755 "$dir"
-        if [[ ! -f ${SNOWFLAKE_ROOTS:-/nowhere}/$major.tar ]]; then
-            packages="$(build_packages "$major") ${TEST_PACKAGES[*]}"
-            # An archive may be a snapshot, whose index is past its date.
-            nice mmdebstrap --variant=apt --format=directory \
-                --aptopt='Acquire::Check-Valid-Until "false"' \
-                --include="${packages// /,}" \
-                "${SUITE[$major]}" "$dir/root" </dev/null >"$dir/log" 2>&1 &
-            BUILDER[$major]=$!
-        fi
-    done
-}
-
-# Have the root of a major ready, or fail.
-finish_root() {
-    local major=$1 dir=${ROOT_DIR[$1]} status=0
-    if [[ -z ${BUILDER[$major]-} ]]; then
-        mkdir "$dir"
-        attend tar -C "$dir" -xf "$SNOWFLAKE_ROOTS/$major.tar" ||
-            die "$SNOWFLAKE_ROOTS/$major.tar could not be unpacked"
-        return
-    fi
-    wait "${BUILDER[$major]}" || status=$?
-    unset "BUILDER[$major]"
-    if ((status != 0)); then
-        skip "PostgreSQL $major" "Debian ${SUITE[$major]} could not be downloaded"
-        show_tail "${dir%/*}/log" 5
-        return 1
-    fi
-}
-
-end_builders() {
-    local major
-    for major in "${!BUILDER[@]}"; do
-        end_child "${BUILDER[$major]}"
-    done
-}
-
-# ---------------------------------------------------------------------------
 # The suites
 
 # Run the suites for major $1 in root $2 (empty: this machine).
 run_suites() {
-    local major=$1 began=$SECONDS dir p=0 f=1 s=0
+    local major=$1 began=$SECONDS
     local -a options=()
     say "PostgreSQL $major${2:+ on Debian ${SUITE[$major]}}"
     make_copy "$2"
@@ -328,14 +275,8 @@ run_suites() {
         ((${#options[@]} == 0)) || add_cluster "${SCRATCH[-1]}" "$major"
     fi
     as_tester "$major" bash test/suites.sh "${options[@]}" || true
-    dir=${SCRATCH[-1]}
-    # No tally means that the suites were killed, which is one failure.
-    [[ ! -f $dir/tally ]] || read -r p f s <"$dir/tally"
-    passed=$((passed + p))
-    failed=$((failed + f))
-    skipped=$((skipped + s))
-    say "  $(totals "$p" "$f" "$s") in $((SECONDS - began)) s"
-    discard "$dir"
+    add_tally "${SCRATCH[-1]}/tally" "$began"
+    discard "${SCRATCH[-1]}"
 }
 
 # ---------------------------------------------------------------------------
@@ -364,7 +305,7 @@ bring_major() {
 }
 
 run_upgrade() {
-    local old=$1 new=$2 root=$3 began=$SECONDS dir p=0 f=1 s=0
+    local old=$1 new=$2 root=$3 began=$SECONDS
     say "pg_upgrade from PostgreSQL $old to $new"
     if ! bring_major "$old" "$root"; then
         skip "pg_upgrade to $new" "PostgreSQL $old does not run on Debian ${SUITE[$new]}"
@@ -372,13 +313,8 @@ run_upgrade() {
     fi
     make_copy "$root"
     as_tester "$new" bash test/upgrade.sh "$old" "$new" || true
-    dir=${SCRATCH[-1]}
-    [[ ! -f $dir/tally ]] || read -r p f s <"$dir/tally"
-    passed=$((passed + p))
-    failed=$((failed + f))
-    skipped=$((skipped + s))
-    say "  $(totals "$p" "$f" "$s") in $((SECONDS - began)) s"
-    discard "$dir"
+    add_tally "${SCRATCH[-1]}/tally" "$began"
+    discard "${SCRATCH[-1]}"
 }
 
 # ---------------------------------------------------------------------------
@@ -398,9 +334,11 @@ test_elsewhere() {
     CREATECLUSTER=
     trap 'end_builders; cleanup' EXIT
     trap 'exit 143' INT TERM HUP
-    begin_roots
     for major in "${elsewhere[@]}"; do
-        if finish_root "$major"; then
+        begin_root "$major" "${SUITE[$major]}" "$(build_packages "$major") ${TEST_PACKAGES[*]}"
+    done
+    for major in "${elsewhere[@]}"; do
+        if finish_root "$major" "PostgreSQL $major on Debian ${SUITE[$major]}"; then
             run_suites "$major" "${ROOT_DIR[$major]}"
             if ((${#here[@]} && here[0] < major)); then
                 run_upgrade "${here[0]}" "$major" "${ROOT_DIR[$major]}"
@@ -420,16 +358,11 @@ begin_elsewhere() {
 }
 
 finish_elsewhere() {
-    local p=0 f=1 s=0
     [[ $ELSEWHERE ]] || return 0
     wait "$ELSEWHERE" || true
     ELSEWHERE=
     cat "$ELSEWHERE_DIR/report"
-    # no tally means that it was killed, which is one failure
-    [[ ! -f $ELSEWHERE_DIR/tally ]] || read -r p f s <"$ELSEWHERE_DIR/tally"
-    passed=$((passed + p))
-    failed=$((failed + f))
-    skipped=$((skipped + s))
+    add_tally "$ELSEWHERE_DIR/tally"
 }
 
 # It cleans up after itself when it is told to end, however long that takes.
@@ -445,7 +378,7 @@ trap 'end_elsewhere; cleanup' EXIT
 # Packages
 
 run_packages() {
-    local major dir p=0 f=1 s=0 began=$SECONDS
+    local major dir began=$SECONDS
     for major in "${majors[@]}" "${SUPPORTED[0]}"; do
         [[ -z ${SUITE[$major]-} ]] || break
     done
@@ -453,11 +386,7 @@ run_packages() {
     dir=$(mktemp -d "/var/tmp/snowflake-packages.XXXXXX")
     SCRATCH+=("$dir")
     attend "$SOURCE/test/packages.sh" "$major" "${SUITE[$major]}" "$dir" || true
-    [[ ! -f $dir/tally ]] || read -r p f s <"$dir/tally"
-    passed=$((passed + p))
-    failed=$((failed + f))
-    skipped=$((skipped + s))
-    say "  $(totals "$p" "$f" "$s") in $((SECONDS - began)) s"
+    add_tally "$dir/tally" "$began"
     discard "$dir"
 }
 
@@ -484,14 +413,11 @@ run_soak() {
 # do, and leaves its tally in a file.
 
 run_nightly() {
-    local tally p=0 f=1 s=0
+    local tally
     say "Hardening"
     tally=$(mktemp)
     attend env SNOWFLAKE_TALLY="$tally" "$SOURCE/test/nightly.sh" --short "${nightly[@]}" || true
-    [[ ! -s $tally ]] || read -r p f s <"$tally"
-    passed=$((passed + p))
-    failed=$((failed + f))
-    skipped=$((skipped + s))
+    add_tally "$tally"
     rm -f "$tally"
 }
 

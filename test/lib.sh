@@ -59,6 +59,18 @@ count_tap_file() {
     done <"$1"
 }
 
+# Add a tally "passed failed skipped" in a file to ours; if the time is given
+# when that began, say it.  No tally means that what leaves it was killed, which
+# is one failure.
+add_tally() {
+    local p=0 f=1 s=0
+    [[ ! -s $1 ]] || read -r p f s <"$1"
+    passed=$((passed + p))
+    failed=$((failed + f))
+    skipped=$((skipped + s))
+    [[ -z ${2-} ]] || say "  $(totals "$p" "$f" "$s") in $((SECONDS - $2)) s"
+}
+
 # Show the end of a file, set off so that no line of it reads as one of ours.
 show_tail() {
     tail -n "$2" "$1" | sed 's/^/    | /'
@@ -252,6 +264,60 @@ install_packages() {
     ((status == 0)) || show_tail "$log" 20
     rm -f "$log"
     return "$status"
+}
+
+# ---------------------------------------------------------------------------
+# Other Debians
+#
+# Each is a directory that mmdebstrap fills with packages.  That is mostly
+# waiting for the network, so it goes on while tests run.  In /var/tmp, since
+# /tmp may be memory, and may not allow device files.
+
+declare -A ROOT_DIR=()          # name -> directory
+declare -A BUILDER=()           # name -> process that fills it
+
+# Start to fill the root of a name with the packages of a Debian, unless
+# SNOWFLAKE_ROOTS has it.  More arguments are mmdebstrap's.
+begin_root() {
+    local name=$1 suite=$2 packages=$3 dir
+    shift 3
+    dir=$(mktemp -d "/var/tmp/snowflake-$name.XXXXXX")
+    SCRATCH+=("$dir")
+    ROOT_DIR[$name]=$dir/root
+    chmod 755 "$dir"
+    if [[ ! -f ${SNOWFLAKE_ROOTS:-/nowhere}/$name.tar ]]; then
+        # An archive may be a snapshot, whose index is past its date.
+        nice mmdebstrap --variant=apt --format=directory "$@" \
+            --aptopt='Acquire::Check-Valid-Until "false"' \
+            --include="${packages// /,}" \
+            "$suite" "$dir/root" </dev/null >"$dir/log" 2>&1 &
+        BUILDER[$name]=$!
+    fi
+}
+
+# Have that root ready, or skip what it is for.
+finish_root() {
+    local name=$1 what=$2 dir=${ROOT_DIR[$1]} status=0
+    if [[ -z ${BUILDER[$name]-} ]]; then
+        mkdir "$dir"
+        attend tar -C "$dir" -xf "$SNOWFLAKE_ROOTS/$name.tar" ||
+            die "$SNOWFLAKE_ROOTS/$name.tar could not be unpacked"
+        return
+    fi
+    wait "${BUILDER[$name]}" || status=$?
+    unset "BUILDER[$name]"
+    if ((status != 0)); then
+        skip "$what" "its Debian could not be downloaded"
+        show_tail "${dir%/*}/log" 5
+        return 1
+    fi
+}
+
+end_builders() {
+    local name
+    for name in "${!BUILDER[@]}"; do
+        end_child "${BUILDER[$name]}"
+    done
 }
 
 # ---------------------------------------------------------------------------

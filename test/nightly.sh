@@ -13,10 +13,14 @@
 #   valgrind   the regression suite under memcheck
 #   sqlsmith   random queries, whose only wrong answer is a crash
 #   coverage   all suites, and what of src they do not reach
+#   i386       all suites on 32 bits
+#   arm64      all suites on another processor, emulated by qemu
 #
 # What is needed comes from the machine's own apt, and a step that cannot have
 # it is skipped, loudly.  CBMC may be missing from this Debian and be in
-# another, which mmdebstrap then builds as a directory tree; that needs root.
+# another, and the last two steps need a Debian of their architecture; these
+# mmdebstrap builds as directory trees, or SNOWFLAKE_ROOTS names a directory
+# that holds them as prover.tar, i386.tar and arm64.tar.  That needs root.
 # For check.sh, the file SNOWFLAKE_TALLY gets "passed failed skipped".
 
 set -euo pipefail
@@ -24,12 +28,14 @@ set -euo pipefail
 # shellcheck source=test/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-STEPS=(fuzz sanitize analyze proof valgrind sqlsmith coverage)
+STEPS=(fuzz sanitize analyze proof valgrind sqlsmith coverage i386 arm64)
 SHORT_STEPS=(fuzz sanitize analyze proof)
 FUZZ_PACKAGES=(clang-14 libclang-rt-14-dev)
 ANALYZE_PACKAGES=(gcc cppcheck clang-tidy-14)
 TAP_PACKAGES=(perl libipc-run-perl libfaketime)
 PROVER_SUITE=trixie             # has cbmc
+PORT_SUITE=bookworm             # has the other architectures
+PORT_MAJOR=15
 
 passed=0
 failed=0
@@ -160,36 +166,24 @@ run_coverage() {
 }
 
 # The prover's root is begun first, since it waits for the network.
-prover=
-prover_root=
-
 begin_prover() {
-    if is_installed cbmc || has_package cbmc; then
-        return
-    fi
-    if ((EUID == 0)) && install_packages mmdebstrap debian-archive-keyring; then
-        prover_root=$(mktemp -d /var/tmp/snowflake-prover.XXXXXX)
-        SCRATCH+=("$prover_root")
-        nice mmdebstrap --variant=apt --format=directory --include=cbmc \
-            --aptopt='Acquire::Check-Valid-Until "false"' \
-            "$PROVER_SUITE" "$prover_root/root" </dev/null >"$prover_root/log" 2>&1 &
-        prover=$!
+    if ! is_installed cbmc && ! has_package cbmc && can_have_roots; then
+        begin_root prover "$PROVER_SUITE" cbmc
     fi
 }
 
 run_proof() {
-    if [[ $prover ]]; then
-        if ! wait "$prover"; then
-            prover=
-            skip proof "Debian $PROVER_SUITE, for cbmc, could not be downloaded"
-            show_tail "$prover_root/log" 5
-            return
+    if [[ ${ROOT_DIR[prover]-} ]]; then
+        if finish_root prover proof; then
+            count with_path "$SOURCE/test/hard/proof.sh" "${ROOT_DIR[prover]}"
         fi
-        prover=
-        count with_path "$SOURCE/test/hard/proof.sh" "$prover_root/root"
     elif need proof cbmc; then
         count with_path "$SOURCE/test/hard/proof.sh"
     fi
+}
+
+can_have_roots() {
+    ((EUID == 0)) && install_packages mmdebstrap debian-archive-keyring arch-test
 }
 
 with_path() {
@@ -225,6 +219,64 @@ queries() {
 }
 
 # ---------------------------------------------------------------------------
+# Other architectures
+
+run_i386() {
+    suites_on i386
+}
+
+# An emulated machine needs many times as long, also for what a test waits for.
+run_arm64() {
+    if need arm64 qemu-user-static; then
+        emulate aarch64
+        suites_on arm64 SNOWFLAKE_LIMIT=7200 PGCTLTIMEOUT=600 PG_TEST_TIMEOUT_DEFAULT=1800
+    fi
+}
+
+# Run the suites in a Debian of an architecture; more arguments are their
+# environment.
+suites_on() {
+    local arch=$1 began=$SECONDS
+    shift
+    if ! can_have_roots; then
+        skip "$arch" "another Debian needs root, and mmdebstrap"
+    elif ! arch-test "$arch" >/dev/null; then
+        skip "$arch" "this machine does not run its programs"
+    else
+        # The mirrors of security updates lag behind for some architectures.
+        # shellcheck disable=SC2016 # expanded by mmdebstrap's shell
+        begin_root "$arch" "$PORT_SUITE" "$(build_packages "$PORT_MAJOR") ${TAP_PACKAGES[*]}" \
+            --arch="$arch" --setup-hook='sed -i /security/d "$1/etc/apt/sources.list"'
+        finish_root "$arch" "$arch" || return 0
+        make_copy "${ROOT_DIR[$arch]}"
+        as_tester "$PORT_MAJOR" env "$@" bash test/suites.sh || true
+        add_tally "${SCRATCH[-1]}/tally" "$began"
+        discard "${ROOT_DIR[$arch]%/*}"
+    fi
+}
+
+# Let the kernel run another processor's programs by qemu, which installing it
+# does where the kernel's register is mounted.
+BINFMT=/proc/sys/fs/binfmt_misc
+emulated=
+mounted=
+
+emulate() {
+    if [[ ! -e $BINFMT/status ]] && mount -t binfmt_misc none "$BINFMT" 2>/dev/null; then
+        mounted=yes
+    fi
+    if [[ ! -e $BINFMT/qemu-$1 ]] &&
+        cat "/usr/lib/binfmt.d/qemu-$1.conf" 2>/dev/null >"$BINFMT/register"; then
+        emulated=$BINFMT/qemu-$1
+    fi
+}
+
+end_emulation() {
+    [[ -z $emulated ]] || echo -1 >"$emulated"
+    [[ -z $mounted ]] || umount "$BINFMT"
+}
+
+# ---------------------------------------------------------------------------
 
 main() {
     local step began packages
@@ -245,6 +297,6 @@ main() {
     ((failed == 0))
 }
 
-trap '[[ -z $prover ]] || end_child "$prover"; cleanup' EXIT
+trap 'end_builders; cleanup; end_emulation' EXIT
 
 main "$@"

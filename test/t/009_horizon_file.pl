@@ -172,9 +172,22 @@ like(slurp_file($node->logfile, $log_end),
 $node->start;
 
 # --- the worker gone: the postmaster starts it again
+
+# It is found by its title.  An emulator's processes have only the emulator's.
+sub postmaster_pid
+{
+	return (split(/\n/, slurp_file($node->data_dir . '/postmaster.pid')))[0];
+}
+
+sub has_titles
+{
+	my $command = '/proc/' . postmaster_pid() . '/cmdline';
+	return -r $command && slurp_file($command) =~ m{^[^\0]*/postgres\0};
+}
+
 sub worker_pid
 {
-	my ($postmaster) = split(/\n/, slurp_file($node->data_dir . '/postmaster.pid'));
+	my $postmaster = postmaster_pid();
 
 	for my $stat (glob('/proc/[0-9]*/stat'))
 	{
@@ -202,7 +215,7 @@ sub worker_that_is_not
 
 SKIP:
 {
-	skip 'no /proc here', 4 unless -r '/proc/self/stat';
+	skip 'processes have no titles here', 4 unless has_titles();
 	for my $signal ('TERM', 'KILL')
 	{
 		$last = minted();
@@ -230,17 +243,21 @@ cmp_ok(minted(), '>', $last, 'after a clean stop there is no wait for a long res
 $node->append_conf('postgresql.conf', "snowflake.reserve = 10s\nsnowflake.clock_tolerance = 60s");
 $node->restart;
 minted();
-my $horizon = $node->safe_psql('postgres', 'SELECT horizon FROM snowflake_horizon()');
-for (1 .. 4)
+SKIP:
 {
-	my $pid = worker_pid();
-	kill('KILL', $pid);
-	worker_that_is_not($pid);
-	comes_back($node) or die;
-	$node->psql('postgres', "SET snowflake.clock_tolerance = 0; $mint");
+	skip 'processes have no titles here', 1 unless has_titles();
+	my $horizon = $node->safe_psql('postgres', 'SELECT horizon FROM snowflake_horizon()');
+	for (1 .. 4)
+	{
+		my $pid = worker_pid();
+		kill('KILL', $pid);
+		worker_that_is_not($pid);
+		comes_back($node) or die;
+		$node->psql('postgres', "SET snowflake.clock_tolerance = 0; $mint");
+	}
+	is($node->safe_psql('postgres', 'SELECT horizon FROM snowflake_horizon()'), $horizon,
+		'crashes in a row do not move the horizon on');
 }
-is($node->safe_psql('postgres', 'SELECT horizon FROM snowflake_horizon()'), $horizon,
-	'crashes in a row do not move the horizon on');
 $node->append_conf('postgresql.conf', 'snowflake.reserve = 200ms');
 $node->reload;
 $last = minted();
