@@ -566,7 +566,7 @@ main() {
     fi
     finish_elsewhere
     for major in "${nowhere[@]}"; do
-        skip "PostgreSQL $major" "no Debian has it; where it is installed, run test/check.sh --pg-config PATH"
+        skip "PostgreSQL $major" "no Debian has it; with an installed one, run test/check.sh --pg-config PATH"
     done
 
     say "Took $((SECONDS / 60)) min $((SECONDS % 60)) s"

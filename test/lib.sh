@@ -234,6 +234,10 @@ allow_clusters() {
 install_packages() {
     local package log status=0
     local -a missing=()
+    if ! command -v dpkg-query >/dev/null; then
+        say "Without Debian's package manager, what it calls $* must be there"
+        return 0
+    fi
     for package in "$@"; do
         is_installed "$package" || missing+=("$package")
     done
@@ -343,12 +347,13 @@ choose_server() {
     [[ -f $1 && -x $1 ]] || die "--pg-config needs the path of a program pg_config"
     GIVEN_CONFIG=$(realpath "$1")
     version=$("$GIVEN_CONFIG" --version) || die "\"$1\" does not run"
-    [[ $version =~ ^PostgreSQL\ ([1-9][0-9]) ]] || die "\"$1\" is no pg_config: it says \"$version\""
+    [[ $version =~ ^PostgreSQL\ ([1-9][0-9]) ]] || die "\"$1\" is no pg_config: it says \"${version%%$'\n'*}\""
     major=${BASH_REMATCH[1]}
     BINDIR=$("$GIVEN_CONFIG" --bindir)
     for option in "$BINDIR"/{postgres,initdb,psql,pg_config} "$("$GIVEN_CONFIG" --pgxs)"; do
         [[ -f $option ]] || die "the server of \"$1\" cannot be tested: there is no $option"
     done
+    id postgres >/dev/null 2>&1 || TESTER=nobody
 }
 
 # Copy that server beside the copy of the tree, if it has a directory of its own.
