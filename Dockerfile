@@ -1,4 +1,4 @@
-# A PostgreSQL server with snowflake: the official image, and the extension.
+# A PostgreSQL server (15 to 19) with snowflake: the official image, and the extension.
 #
 #   docker build -t snowflake --build-arg PG_MAJOR=17 .
 #   docker run -e POSTGRES_PASSWORD=... snowflake -c snowflake.shards=5

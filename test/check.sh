@@ -9,8 +9,11 @@
 # snowflake supports several majors and a distribution has one.  For another
 # major we build the Debian release that has it, as a directory tree that
 # mmdebstrap fills with packages, and do the same in there by chroot.  That
-# needs root and the network.  A major whose packages cannot be had at the
-# moment is skipped, loudly; a test that fails is never a skip.
+# needs root and the network.  A major whose packages cannot be had, at the
+# moment or at all, is skipped, loudly; a test that fails is never a skip.
+#
+# With --pg-config it is any server that is installed, also one that was built
+# from source: lib.sh tells how it is left as it is.
 #
 # What needs no server, the format and the model, is checked once, right here.
 #
@@ -22,8 +25,8 @@ set -euo pipefail
 # shellcheck source=test/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-SUPPORTED=(15 17 18)
-declare -A SUITE=([15]=bookworm [17]=trixie [18]=forky)
+SUPPORTED=(15 16 17 18 19)
+declare -A SUITE=([15]=bookworm [17]=trixie [18]=forky [19]=experimental) # none has 16
 TEST_PACKAGES=(perl libipc-run-perl libfaketime)
 CLIENT_PACKAGES=(python3-psycopg libpostgresql-jdbc-java default-jdk-headless nodejs node-pg)
 CLUSTER_EXTENSIONS=(pglogical)  # what test/cluster uses, and what it runs itself
@@ -38,14 +41,17 @@ skipped=0
 
 usage() {
     cat <<END
-Usage: test/check.sh [--pg MAJOR | --all] [--cluster] [--packages] [--soak MINUTES]
-                     [--hard] [--coverage]
+Usage: test/check.sh [--pg MAJOR | --pg-config PATH | --all] [--cluster] [--packages]
+                     [--soak MINUTES] [--hard] [--coverage]
 
 Build snowflake and run its tests on throwaway servers.  Ends with a line
 "N passed, N failed", and with "N skipped" if anything was; exits with 0 if
 nothing failed.
 
   --pg MAJOR   with this major of PostgreSQL (default: the distribution's own)
+  --pg-config PATH
+               with the installed server to which this program pg_config belongs,
+               such as one that was built from source; nothing is written to it
   --all        with each of ${SUPPORTED[*]}
   --cluster    with majors that this distribution has, with millions of rows
                and beside other projects' programs, too
@@ -65,6 +71,7 @@ END
 
 parse_arguments() {
     local major
+    local servers=0
     majors=()
     cluster=()
     soak_minutes=0
@@ -72,10 +79,18 @@ parse_arguments() {
     nightly=()
     while (($#)); do
         case $1 in
-            --all) majors=("${SUPPORTED[@]}") ;;
-            --pg)
-                choose_major "${2-}"
+            --all)
+                majors=("${SUPPORTED[@]}")
+                servers=$((servers + 1))
+                ;;
+            --pg | --pg-config)
+                if [[ $1 == --pg ]]; then
+                    choose_major "${2-}"
+                else
+                    choose_server "${2-}"
+                fi
                 majors=("$major")
+                servers=$((servers + 1))
                 shift
                 ;;
             --cluster) cluster=(--cluster) ;;
@@ -95,23 +110,27 @@ parse_arguments() {
         esac
         shift
     done
+    ((servers <= 1)) || die "--pg, --pg-config and --all exclude each other"
 }
 
-# Sort the majors into those that this machine can have and those that need
-# another Debian.
+# Sort the majors into those that this machine can have, those that need
+# another Debian, and those that no Debian has.
 plan() {
     local major
     here=()
     elsewhere=()
+    nowhere=()
     if ((${#majors[@]} == 0)); then
         major=$(distribution_major)
         majors=("$major")
     fi
     for major in "${majors[@]}"; do
-        if is_packaged "$major"; then
+        if [[ $GIVEN_CONFIG ]] || is_packaged "$major"; then
             here+=("$major")
         elif [[ ${SUITE[$major]-} ]]; then
             elsewhere+=("$major")
+        elif [[ " ${SUPPORTED[*]} " == *" $major "* ]]; then
+            nowhere+=("$major")
         else
             die "PostgreSQL $major is neither in this distribution nor among ${SUPPORTED[*]}"
         fi
@@ -267,8 +286,11 @@ add_cluster() {
 run_suites() {
     local major=$1 began=$SECONDS
     local -a options=()
-    say "PostgreSQL $major${2:+ on Debian ${SUITE[$major]}}"
+    say "PostgreSQL $major${2:+ on Debian ${SUITE[$major]}}${GIVEN_CONFIG:+ of $GIVEN_CONFIG}"
     make_copy "$2"
+    if [[ $GIVEN_CONFIG ]]; then
+        copy_server
+    fi
     if [[ -z $2 ]]; then
         add_clients "${SCRATCH[-1]}"
         options=("${cluster[@]}")
@@ -283,31 +305,33 @@ run_suites() {
 # pg_upgrade
 #
 # upgrade.sh wants two majors on one machine, and no Debian has two.  The old
-# one is this machine's, and is brought into the root of the new one.  Programs
-# run on a later Debian, as far as they find the libraries that it no longer
-# has; those have names of their own there, so they disturb nobody.
+# one is brought into the root of the new one.  Programs run on a later Debian,
+# as far as they find the libraries that it no longer has; those have names of
+# their own there, so they disturb nobody.
 
+# Bring major $1 of root $2 (empty: this machine) into root $3.
 bring_major() {
-    local major=$1 root=$2 name path
+    local major=$1 from=$2 root=$3 name path
     local -a have=()
-    tar -C / -cf - --exclude='*/bitcode' --exclude='*/llvmjit*' \
+    [[ ! -d $root/usr/lib/postgresql/$major ]] || return 0
+    tar -C "$from/" -cf - --exclude='*/bitcode' --exclude='*/llvmjit*' \
         "usr/lib/postgresql/$major" "usr/share/postgresql/$major" "usr/include/postgresql/$major" |
         tar -C "$root" -xf - || return 1
     mapfile -t have < <(chroot "$root" ldconfig -p | sed -n 's/^\t\([^ ]*\) .*/\1/p')
     while read -r name path; do
         if [[ " ${have[*]} " != *" $name "* ]]; then
-            cp -L "$path" "$root/usr/local/lib/$name"
+            cp -L "$from$path" "$root/usr/local/lib/$name"
         fi
-    done < <(find "/usr/lib/postgresql/$major" -type f \( -path '*/bin/*' -o -name '*.so' \) \
+    done < <(chroot "$from/" find "/usr/lib/postgresql/$major" -type f \( -path '*/bin/*' -o -name '*.so' \) \
         ! -name 'llvmjit*' -exec ldd {} + 2>/dev/null | sed -n 's/^\t\([^ /]*\) => \(\/.*\) (.*/\1 \2/p' | sort -u)
     chroot "$root" ldconfig
     chroot "$root" "/usr/lib/postgresql/$major/bin/postgres" --version >/dev/null
 }
 
 run_upgrade() {
-    local old=$1 new=$2 root=$3 began=$SECONDS
+    local old=$1 new=$2 root=${ROOT_DIR[$2]} began=$SECONDS
     say "pg_upgrade from PostgreSQL $old to $new"
-    if ! bring_major "$old" "$root"; then
+    if ! bring_major "$old" "${ROOT_DIR[$old]-}" "$root"; then
         skip "pg_upgrade to $new" "PostgreSQL $old does not run on Debian ${SUITE[$new]}"
         return
     fi
@@ -328,7 +352,8 @@ ELSEWHERE=                      # the process
 ELSEWHERE_DIR=                  # its report, and its tally
 
 test_elsewhere() {
-    local major
+    local major old
+    local -a ready=("${here[@]}")
     SCRATCH=()
     CHILD=
     CREATECLUSTER=
@@ -340,11 +365,11 @@ test_elsewhere() {
     for major in "${elsewhere[@]}"; do
         if finish_root "$major" "PostgreSQL $major on Debian ${SUITE[$major]}"; then
             run_suites "$major" "${ROOT_DIR[$major]}"
-            if ((${#here[@]} && here[0] < major)); then
-                run_upgrade "${here[0]}" "$major" "${ROOT_DIR[$major]}"
-            fi
+            for old in "${ready[@]}"; do
+                ((old > major)) || run_upgrade "$old" "$major"
+            done
+            ready+=("$major")
         fi
-        rm -rf --one-file-system "${ROOT_DIR[$major]}"
     done
     echo "$passed $failed $skipped" >"$ELSEWHERE_DIR/tally"
 }
@@ -380,7 +405,7 @@ trap 'end_elsewhere; cleanup' EXIT
 run_packages() {
     local major dir began=$SECONDS
     for major in "${majors[@]}" "${SUPPORTED[0]}"; do
-        [[ -z ${SUITE[$major]-} ]] || break
+        [[ ${SUITE[$major]-experimental} == experimental ]] || break
     done
     say "Packages, for PostgreSQL $major on Debian ${SUITE[$major]}"
     dir=$(mktemp -d "/var/tmp/snowflake-packages.XXXXXX")
@@ -456,6 +481,9 @@ main() {
         run_nightly
     fi
     finish_elsewhere
+    for major in "${nowhere[@]}"; do
+        skip "PostgreSQL $major" "no Debian has it; with an installed one, run test/check.sh --pg-config PATH"
+    done
 
     say "Took $((SECONDS / 60)) min $((SECONDS % 60)) s"
     totals "$passed" "$failed" "$skipped"

@@ -150,6 +150,8 @@ trap 'exit 143' TERM HUP
 # ---------------------------------------------------------------------------
 # Packages
 
+GIVEN_CONFIG=                   # of the installed server that the user named
+
 as_root() {
     if ((EUID == 0)); then
         "$@"
@@ -201,7 +203,11 @@ is_packaged() {
 }
 
 build_packages() {
-    echo make gcc libc6-dev "postgresql-$1" "postgresql-server-dev-$1"
+    local server="postgresql-$1 postgresql-server-dev-$1"
+    if [[ $GIVEN_CONFIG ]]; then
+        server=
+    fi
+    echo "make gcc libc6-dev $server"
 }
 
 # Take the value of the option --pg.
@@ -240,6 +246,10 @@ allow_clusters() {
 install_packages() {
     local package log status=0
     local -a missing=()
+    if ! command -v dpkg-query >/dev/null; then
+        say "Without Debian's package manager, what it calls $* must be there"
+        return 0
+    fi
     for package in "$@"; do
         is_installed "$package" || missing+=("$package")
     done
@@ -279,18 +289,27 @@ declare -A BUILDER=()           # name -> process that fills it
 # Start to fill the root of a name with the packages of a Debian, unless
 # SNOWFLAKE_ROOTS has it.  More arguments are mmdebstrap's.
 begin_root() {
-    local name=$1 suite=$2 packages=$3 dir
+    local name=$1 packages=$3 dir
+    local -a release=("$2")
     shift 3
     dir=$(mktemp -d "/var/tmp/snowflake-$name.XXXXXX")
     SCRATCH+=("$dir")
     ROOT_DIR[$name]=$dir/root
     chmod 755 "$dir"
     if [[ ! -f ${SNOWFLAKE_ROOTS:-/nowhere}/$name.tar ]]; then
+        # experimental is an addition to sid, of which apt takes what it is told to
+        if [[ ${release[0]} == experimental ]]; then
+            # shellcheck disable=SC2016 # expanded by mmdebstrap
+            release=(sid --setup-hook='
+                sed "s/ sid / experimental /" "$1/etc/apt/sources.list" >"$1/etc/apt/sources.list.d/experimental.list"
+                printf "%s\n" "Package: postgresql-* libpq*" "Pin: release a=experimental" "Pin-Priority: 990" \
+                    >"$1/etc/apt/preferences.d/experimental"')
+        fi
         # An archive may be a snapshot, whose index is past its date.
         nice mmdebstrap --variant=apt --format=directory "$@" \
             --aptopt='Acquire::Check-Valid-Until "false"' \
             --include="${packages// /,}" \
-            "$suite" "$dir/root" </dev/null >"$dir/log" 2>&1 &
+            "${release[@]}" "$dir/root" </dev/null >"$dir/log" 2>&1 &
         BUILDER[$name]=$!
     fi
 }
@@ -331,6 +350,8 @@ end_builders() {
 ROOT=
 COPY=
 TESTER=postgres
+BINDIR=                         # the server's programs, if not where Debian has them,
+LIBDIR=                         # and its libraries, if they are a copy
 
 # A copy of the source tree for the unprivileged user, in $COPY/tree of root $1.
 make_copy() {
@@ -372,8 +393,8 @@ as_tester() {
     # A child of a script starts out deaf to SIGINT, which a test may need.
     # shellcheck disable=SC2016 # expanded by the inner shell
     local -a command=(
-        env -i --default-signal "PATH=/usr/lib/postgresql/$major/bin:/usr/local/bin:/usr/bin:/bin"
-        "HOME=$COPY" "TMPDIR=$COPY/tmp" SHELL=/bin/sh LC_ALL=C
+        env -i --default-signal "PATH=${BINDIR:-/usr/lib/postgresql/$major/bin}:/usr/local/bin:/usr/bin:/bin"
+        "HOME=$COPY" "TMPDIR=$COPY/tmp" SHELL=/bin/sh LC_ALL=C ${LIBDIR:+"LD_LIBRARY_PATH=$LIBDIR"}
         bash -c 'cd "$HOME/tree" && exec "$@"' bash "$@")
 
     if ((EUID == 0)); then
@@ -384,6 +405,48 @@ as_tester() {
     else
         attend "${command[@]}"
     fi
+}
+
+# ---------------------------------------------------------------------------
+# Any installed server
+#
+# Debian's packages find an extension that is staged (stage.sh), and so do
+# servers of 18 and later.  An older server that was built from source finds
+# extensions only in its own directories, which are not ours to write to.  But
+# such an installation, below one directory, works wherever it is: we copy it,
+# and install into the copy.
+
+# Take the value of the option --pg-config; sets $major.
+choose_server() {
+    local option version
+    [[ -f $1 && -x $1 ]] || die "--pg-config needs the path of a program pg_config"
+    GIVEN_CONFIG=$(realpath "$1")
+    version=$("$GIVEN_CONFIG" --version) || die "\"$1\" does not run"
+    [[ $version =~ ^PostgreSQL\ ([1-9][0-9]) ]] || die "\"$1\" is no pg_config: it says \"${version%%$'\n'*}\""
+    major=${BASH_REMATCH[1]}
+    BINDIR=$("$GIVEN_CONFIG" --bindir)
+    for option in "$BINDIR"/{postgres,initdb,psql,pg_config} "$("$GIVEN_CONFIG" --pgxs)"; do
+        [[ -f $option ]] || die "the server of \"$1\" cannot be tested: there is no $option"
+    done
+    id postgres >/dev/null 2>&1 || TESTER=nobody
+}
+
+# Copy that server beside the copy of the tree, if it has a directory of its own.
+copy_server() {
+    local prefix=${BINDIR%/bin} option path
+    local -a paths=()
+    for option in bindir libdir sharedir includedir; do
+        path=$("$GIVEN_CONFIG" "--$option")
+        [[ $path == "$prefix"/* && $prefix != /usr ]] || return 0
+        paths+=("${path#"$prefix"/}")
+    done
+    mkdir "$COPY/server"
+    tar -C "$prefix" -cf - "${paths[@]}" | tar -C "$COPY/server" -xf - --no-same-owner
+    if ((EUID == 0)); then
+        chown -R "$TESTER:" "$COPY/server"
+    fi
+    BINDIR=$COPY/server/bin
+    LIBDIR=$COPY/server/${paths[1]}
 }
 
 # ---------------------------------------------------------------------------

@@ -11,7 +11,9 @@
 #
 # A server looks for libraries along dynamic_library_path.  For control files
 # and scripts there is extension_control_path from PostgreSQL 18 on; before
-# that Debian's packages, and Ubuntu's, have extension_destdir.
+# that Debian's packages, and Ubuntu's, have extension_destdir.  A server that
+# has neither must be a copy made for this, beside DIRECTORY: it is installed
+# into.
 
 set -euo pipefail
 
@@ -22,19 +24,28 @@ has_setting() {
     postgres --describe-config | grep "^$1	" >/dev/null
 }
 
-make -s -j"$(nproc)" "$@"
-make -s install DESTDIR="$stage" "$@" >/dev/null
-
+pkglibdir=$(pg_config --pkglibdir)
+sharedir=$(pg_config --sharedir)
+library_setting="dynamic_library_path = '$stage$pkglibdir:\$libdir'"
+destination=$stage
 if has_setting extension_control_path; then
-    extension_setting="extension_control_path = '$stage$(pg_config --sharedir):\$system'"
+    extension_setting="extension_control_path = '$stage$sharedir:\$system'"
 elif has_setting extension_destdir; then
     extension_setting="extension_destdir = '$stage'"
+elif [[ $pkglibdir == "${stage%/*}"/* ]]; then
+    destination=                # and no path, or the library would be found twice
+    library_setting=
+    extension_setting=
 else
     echo "stage.sh: this server finds extensions only where it is installed itself" >&2
     exit 1
 fi
 
+make -s -j"$(nproc)" "$@"
+make -s install DESTDIR="$destination" "$@" >/dev/null
+
+mkdir -p "$stage"
 cat test/snowflake.conf - >"$stage/server.conf" <<END
-dynamic_library_path = '$stage$(pg_config --pkglibdir):\$libdir'
+$library_setting
 $extension_setting
 END

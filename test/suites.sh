@@ -194,6 +194,11 @@ run_script() {
 run_scripts() {
     local suite=$1 directory=$2 script before=$((passed + failed + skipped))
     say "  $suite"
+    if ! grep '^enable_tap_tests.*= yes' "$(dirname "$(pg_config --pgxs)")/../Makefile.global" >/dev/null; then
+        skipped=$((skipped + 1))
+        say "    SKIPPED $suite: this server was built without --enable-tap-tests"
+        return
+    fi
     export TEMP_CONFIG=$STAGE/server.conf
     for script in "$directory"/*.pl; do
         [[ ! -f $script ]] || run_script "$script"

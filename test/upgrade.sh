@@ -12,8 +12,8 @@
 # the new server must answer as the old one did, and mint on above.
 #
 # Prints a line for each assertion and leaves "passed failed skipped" in
-# ../tally.  Skips the rest, and says so, if pg_upgrade between these two does
-# not work without snowflake either.
+# ../tally.  Says so, and counts as skipped, if pg_upgrade between these two does
+# not work without snowflake either; and goes on if there is a remedy for that.
 
 set -euo pipefail
 
@@ -117,10 +117,11 @@ upgrade() {
     return 1
 }
 
-# Does pg_upgrade work between these two at all?  Minor releases of a time may
-# not fit: 15.20 notes versions of columns, which 18.6 does not know.
+# Does pg_upgrade work between these two without snowflake, after the SQL $1?
 can_upgrade() {
     local major
+    cd "$DIR"
+    rm -rf plain*
     for major in "$old" "$new"; do
         "$BIN/$major/bin/initdb" --no-sync --auth=trust --encoding=UTF8 --locale=C \
             --data-checksums --pgdata="$DIR/plain$major" || return 1
@@ -128,10 +129,17 @@ can_upgrade() {
             >>"$DIR/plain$major/postgresql.conf"
     done
     start "$old" "$DIR/plain$old"
-    query 'CREATE TABLE plain (n integer)' || return 1
+    query "CREATE TABLE plain (n integer); $1" || return 1
     stop "$old" "$DIR/plain$old"
     upgrade "$DIR/plain$old" "$DIR/plain$new"
 }
+
+# Minor releases of a time may not fit: 15.20 and 17.12 store an option with
+# each column, pg_attver, which 18.6 and 19rc1 do not know.  Without it they do
+# not read what statistics tell of values of a row type.
+REMEDY="SET allow_system_table_mods = on;
+    UPDATE pg_attribute SET attoptions = NULL WHERE attrelid >= 16384 AND attoptions::text ~ 'pg_attver';
+    DELETE FROM pg_statistic WHERE starelid >= 16384"
 
 start() {
     "$BIN/$1/bin/pg_ctl" start --wait --silent --pgdata="${2-$DIR/data$1}" --log="$DIR/server.log"
@@ -284,6 +292,19 @@ rm -rf "$DIR"
 mkdir "$DIR"
 write_fixture
 
+remedy=
+if ! (can_upgrade '') >"$LOG" 2>&1; then
+    skipped=1
+    say "    SKIPPED pg_upgrade between these two packages as they are: it fails without snowflake, too"
+    show_tail <(grep -m 1 'error:' "$LOG" || cat "$LOG") 5
+    if ! (can_upgrade "$REMEDY") >"$LOG" 2>&1; then
+        leave_tally
+        exit
+    fi
+    say "    | It works after: ${REMEDY//$'\n'   /}"
+    remedy=$REMEDY
+fi
+
 step "build for $old" build "$old"
 step "build for $new" build "$new"
 step "make a server of $old" make_cluster "$old"
@@ -292,17 +313,11 @@ step 'fill it' script "$DIR/fixture.sql"
 answer "$old"
 last=$(query 'SELECT greatest((SELECT max(id) FROM photos), (SELECT max(twin) FROM photos),
     (SELECT max(id) FROM by_time), (SELECT max(id) FROM by_shard), snowflake_nextval()::bigint)')
+[[ -z $remedy ]] || query "$remedy"
 stop "$old"
 
 step "make a server of $new" make_cluster "$new"
 cd "$DIR"                       # pg_upgrade leaves its things here
-if ! can_upgrade >"$LOG" 2>&1; then
-    skipped=1
-    say "    SKIPPED pg_upgrade between these two packages fails without snowflake, too"
-    show_tail <(grep -m 1 'error:' "$LOG" || cat "$LOG") 5
-    leave_tally
-    exit
-fi
 step 'pg_upgrade' upgrade "$DIR/data$old" "$DIR/data$new"
 
 # Somebody may forget the file: the clock alone is then what keeps ids apart.

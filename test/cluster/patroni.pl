@@ -27,7 +27,7 @@ my ($patroni, $etcd) = map {
 	(grep { -x } map { "$_/$name" } "$tools/usr/bin", split(/:/, $ENV{PATH}))[0]
 } 'patroni', 'etcd';
 local $ENV{PYTHONPATH} = "$tools/usr/lib/python3/dist-packages";
-my ($faketime) = glob('/usr/lib/*/faketime/libfaketime.so.1');
+my ($faketime) = grep { -e } glob('/usr/lib{/*,64,}/faketime/libfaketime.so.1');
 
 plan skip_all => 'Patroni is not installed' unless $patroni;
 plan skip_all => 'etcd is not installed' unless $etcd;

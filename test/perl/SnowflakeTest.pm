@@ -83,7 +83,7 @@ sub set_clock
 sub start_with_clock
 {
 	my ($node, $offset, %options) = @_;
-	my ($library) = glob('/usr/lib/*/faketime/libfaketime.so.1');
+	my ($library) = grep { -e } glob('/usr/lib{/*,64,}/faketime/libfaketime.so.1');
 
 	die 'libfaketime is not installed' unless $library;
 	set_clock($node, $offset // 0);
