@@ -14,7 +14,7 @@ use Test::More;
 
 my $top = "$FindBin::RealBin/../..";
 
-for my $page ('reference', 'pagination', 'partitions', 'sharding', 'migration', 'monitoring', 'audit', 'security', 'capacity', 'identity')
+for my $page ('how_it_works', 'choosing', 'comparison', 'reference', 'pagination', 'partitions', 'sharding', 'migration', 'monitoring', 'audit', 'security', 'capacity', 'identity')
 {
 	my $text = page_text("doc/$page.md");
 	my $node = new_server($page, conf => "timezone = 'UTC'");
@@ -35,6 +35,23 @@ for my $page (@pages)
 	ok($tests =~ /doc\/\Q$page\E|'\Q$name\E'/, "$page is run by a test")
 	  if grep { $_->[0] eq 'sql' } fenced_blocks(page_text("doc/$page"));
 }
+
+# --- the pictures can be read without eyes and in the dark, need nothing from
+# --- elsewhere, and the one of an id shows the bits of that id
+my @pictures = glob("$top/doc/images/*.svg");
+
+for my $picture (@pictures)
+{
+	my $svg = slurp_file($picture);
+	my $name = $picture =~ s/.*\///r;
+
+	like($svg, qr/<title[^>]*>\w.*<desc[^>]*>\w.*\@media \(prefers-color-scheme: dark\)/s, "$name has a title, a description and a dark mode");
+	$svg =~ s/ xmlns="[^"]*"//;
+	unlike($svg, qr/https?:|url\(|\@import|href/, "$name needs nothing from elsewhere");
+	ok((grep { index(page_text("doc/$_"), "](images/$name)") >= 0 } @pages), "$name is on a page");
+}
+is(join('', slurp_file("$top/doc/images/id_bits.svg") =~ /class="bits"[^>]*>([01]+)</g),
+	sprintf('%064b', 1541815603606036480), 'the picture of an id shows its bits');
 
 # --- the index has them all, and every link leads somewhere
 sub anchors_of
