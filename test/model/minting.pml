@@ -1,7 +1,7 @@
 /*
  * minting.pml -- minting and the horizon, for spin
  *
- * A model of the protocol at the head of src/horizon.c and of the minting in
+ * A model of the protocol at the heads of src/horizon.c and src/bounds.h, and of the minting in
  * src/generator.c.  spin runs through every interleaving of their steps, with
  * crashes, stops and promotions wherever they can strike, and finds
  *
@@ -41,15 +41,15 @@
  * What is what
  *
  *   here                         in src/
- *   Server.latest, horizon       Bounds, in horizon.h
+ *   Server.latest, horizon       Bounds, in bounds.h
  *   Server.next                  ShardState.last, plus one
- *   Server.open                  HorizonState.stage is STAGE_OPEN
+ *   Server.open                  HorizonState.is_open
  *   Server.file                  snowflake.horizon as a process reads it
  *   Server.durable               snowflake.horizon after a loss of power
  *   Server.page                  the page that a standby has replayed
  *   Minter                       read_tick(), begin_tick() and take()
  *   Worker                       open_horizon() and renew_horizon()
- *   Postmaster                   horizon_shmem_startup() and close_cleanly()
+ *   Postmaster                   server_shmem_startup() and close_cleanly()
  *   Kernel                       the page cache being written back
  *   Standby                      the receiver of WAL, and promotion
  *
