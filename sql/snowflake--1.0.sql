@@ -95,16 +95,16 @@ CREATE FUNCTION snowflake_fields(id bigint, layout text,
 
 CREATE CAST (snowflake AS timestamptz) WITH FUNCTION snowflake_timestamp(bigint);
 
-COMMENT ON CAST (snowflake AS timestamptz) IS 'the time of minting, in the cluster''s layout';
-COMMENT ON FUNCTION snowflake_timestamp(bigint) IS 'time of an id''s minting, in the cluster''s layout';
+COMMENT ON CAST (snowflake AS timestamptz) IS 'the time of minting, in the server''s layout';
+COMMENT ON FUNCTION snowflake_timestamp(bigint) IS 'time of an id''s minting, in the server''s layout';
 COMMENT ON FUNCTION snowflake_timestamp(bigint, text) IS 'time of an id''s minting, in a given layout';
-COMMENT ON FUNCTION snowflake_shard(bigint) IS 'shard of an id, in the cluster''s layout';
+COMMENT ON FUNCTION snowflake_shard(bigint) IS 'shard of an id, in the server''s layout';
 COMMENT ON FUNCTION snowflake_shard(bigint, text) IS 'shard of an id, in a given layout';
-COMMENT ON FUNCTION snowflake_sequence(bigint) IS 'sequence number of an id within its tick and shard, in the cluster''s layout';
+COMMENT ON FUNCTION snowflake_sequence(bigint) IS 'sequence number of an id within its tick and shard, in the server''s layout';
 COMMENT ON FUNCTION snowflake_sequence(bigint, text) IS 'sequence number of an id within its tick and shard, in a given layout';
-COMMENT ON FUNCTION snowflake_decode(bigint) IS 'time, shard and sequence of an id, in the cluster''s layout';
+COMMENT ON FUNCTION snowflake_decode(bigint) IS 'time, shard and sequence of an id, in the server''s layout';
 COMMENT ON FUNCTION snowflake_decode(bigint, text) IS 'time, shard and sequence of an id, in a given layout';
-COMMENT ON FUNCTION snowflake_fields(bigint) IS 'fields of an id explained, in the cluster''s layout';
+COMMENT ON FUNCTION snowflake_fields(bigint) IS 'fields of an id explained, in the server''s layout';
 COMMENT ON FUNCTION snowflake_fields(bigint, text) IS 'fields of an id explained, in a given layout';
 
 -- Putting ids together.
@@ -136,14 +136,14 @@ CREATE FUNCTION snowflake_layouts(
 CREATE VIEW snowflake_layouts AS SELECT * FROM snowflake_layouts();
 GRANT SELECT ON snowflake_layouts TO PUBLIC;
 
-COMMENT ON FUNCTION snowflake_encode(timestamptz, integer, integer) IS 'id of a time, shard and sequence, in the cluster''s layout';
+COMMENT ON FUNCTION snowflake_encode(timestamptz, integer, integer) IS 'id of a time, shard and sequence, in the server''s layout';
 COMMENT ON FUNCTION snowflake_encode(timestamptz, integer, integer, text) IS 'id of a time, shard and sequence, in a given layout';
-COMMENT ON FUNCTION snowflake_floor(timestamptz) IS 'least id of a time''s tick, in the cluster''s layout';
+COMMENT ON FUNCTION snowflake_floor(timestamptz) IS 'least id of a time''s tick, in the server''s layout';
 COMMENT ON FUNCTION snowflake_floor(timestamptz, text) IS 'least id of a time''s tick, in a given layout';
-COMMENT ON FUNCTION snowflake_ceil(timestamptz) IS 'greatest id of a time''s tick, in the cluster''s layout';
+COMMENT ON FUNCTION snowflake_ceil(timestamptz) IS 'greatest id of a time''s tick, in the server''s layout';
 COMMENT ON FUNCTION snowflake_ceil(timestamptz, text) IS 'greatest id of a time''s tick, in a given layout';
-COMMENT ON FUNCTION snowflake_layouts() IS 'the preset layouts and the cluster''s own';
-COMMENT ON VIEW snowflake_layouts IS 'the preset layouts and the cluster''s own';
+COMMENT ON FUNCTION snowflake_layouts() IS 'the preset layouts and the server''s own';
+COMMENT ON VIEW snowflake_layouts IS 'the preset layouts and the server''s own';
 
 -- Comparing ids with times: exactly snowflake_timestamp(id) OPERATOR time.  The
 -- operators are on a type of their own, an id seen as its time, to which
@@ -331,13 +331,13 @@ CREATE FUNCTION snowflake_accept_clone() RETURNS void
 REVOKE EXECUTE ON FUNCTION snowflake_horizon(), snowflake_store_layout(), snowflake_accept_clone() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION snowflake_horizon() TO pg_monitor;
 
-COMMENT ON FUNCTION snowflake_horizon() IS 'time up to which ids may be minted, as it stands on disk, and who stored it';
+COMMENT ON FUNCTION snowflake_horizon() IS 'time up to which ids may be minted, as it is on disk, and which server stored it';
 COMMENT ON FUNCTION snowflake_store_layout() IS 'called by snowflake_accept_layout';
 COMMENT ON FUNCTION snowflake_accept_clone() IS 'go on minting on a server that was found to be a clone';
 
--- Statistics.  What was minted and when is not everybody's to see: they are for
--- whoever may monitor the server.  A view's functions are called with the
--- rights of who reads it, hence the grants on both.
+-- Statistics.  They are for roles that may monitor the server, since they show
+-- what was minted and when.  A view calls its functions with the rights of the
+-- role that reads it, hence the grants on both.
 
 CREATE FUNCTION snowflake_stat_shards(OUT shard integer, OUT minted bigint, OUT exhausted bigint,
     OUT clock_behind bigint, OUT waited interval, OUT last_id snowflake,

@@ -67,7 +67,7 @@ is_copy_from(const PlannedStmt *statement)
 		   ((const CopyStmt *) statement->utilityStmt)->is_from;
 }
 
-/* Execute a utility statement, and know meanwhile whether it is COPY FROM. */
+/* Execute a utility statement; note whether it is COPY FROM. */
 static void
 process_utility(PlannedStmt *statement, const char *text, bool read_only_tree,
 				ProcessUtilityContext context, ParamListInfo params,

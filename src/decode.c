@@ -5,11 +5,11 @@
  *
  * A thin layer over layout.c.  Each function comes in two forms that share
  * one body: with a layout argument, a pure function of its arguments, and
- * without, for the cluster's own layout, which never changes while the server
+ * without, for the server's own layout, which never changes while the server
  * runs.
  *
  * A layout argument is parsed once per call site: the parsed form is kept in
- * fn_extra beside the text that it was made of, and parsed anew only when the
+ * fn_extra beside the text that it was made of, and parsed again only when the
  * text differs.  That memory is private to a process: nothing to lock.
  *
  *-------------------------------------------------------------------------
@@ -317,7 +317,7 @@ put_layout(ReturnSetInfo *result, const Layout *layout, const char *name,
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 
-/* The presets, and the cluster's own layout where it is none of them. */
+/* The presets, and the server's own layout where it is none of them. */
 Datum
 snowflake_layouts(PG_FUNCTION_ARGS)
 {

@@ -256,10 +256,10 @@ my_last_id(void)
 }
 
 /*
- * Count an id and give it out: the session's first after one more look at the
- * server, since only who has seen a horizon knows that all there is to know of
- * the server was known.  The owner alone writes, so that reading and writing
- * need not be one.
+ * Count an id, and return it.  Before its first id a session looks at the server
+ * once more: it has seen a horizon by then, so the worker has read the records,
+ * and knows whether this is a clone.  Only the owner writes the slot's counters,
+ * so reading and writing need not be one step.
  */
 static inline int64
 note_mint(int64 id)
@@ -311,7 +311,7 @@ wait_for_tick_after(int64 tick)
 
 	if (event == 0)
 		event = named_wait_event("SnowflakeExhausted");
-	/* a clock set back meanwhile is the caller's to notice, a tick later */
+	/* if the clock is set back now, the caller notices it a tick later */
 	if (us > 0)
 		(void) wait_us(Min(us, layout->tick_us), event);
 }
@@ -394,7 +394,7 @@ wait_for_horizon(int64 tick)
 
 	while (tick >= (int64) pg_atomic_read_u64(&bounds->horizon))
 	{
-		(void) check_server(); /* it may turn out to be another one */
+		(void) check_server(); /* the worker may have found a clone */
 		horizon_wait(&wait, tick);
 	}
 	(void) check_server();
@@ -652,9 +652,9 @@ begin_to_mint(void)
 }
 
 /*
- * The layout to mint with, when all that must hold does.  None of it can cease
- * to hold while the server runs, but for what the administrator makes of a copy,
- * so whoever has minted need not ask again.
+ * Check all that must hold, and return the layout to mint with.  While the
+ * server runs only snowflake.refuse_clone can change it, so a session that has
+ * minted need not check again.
  */
 static pg_attribute_always_inline const Layout *
 prepare_to_mint(void)

@@ -42,7 +42,7 @@ request_shared_memory(void)
 	RequestNamedLWLockTranche(SERVER_LOCKS, SERVER_LOCK_COUNT);
 }
 
-/* Runs at server start, and again when a crash has made memory anew. */
+/* Runs at server start, and again after a crash, with new shared memory. */
 static void
 start_shared_memory(void)
 {

@@ -8,8 +8,8 @@
  *
  * Invariants:
  *	- settings exist only in a server that preloads the library, because the
- *	  cluster's layout must be the same in every process from the start;
- *	- the cluster's layout is fixed at server start, and snowflake.shards only
+ *	  server's layout must be the same in every process from the start;
+ *	- the server's layout is fixed at server start, and snowflake.shards only
  *	  names shards that it has;
  *	- a server never starts with a value of ours that it did not understand.
  *	  By itself it would warn and fall back to the default, that is, mint
@@ -46,7 +46,7 @@ static int	 reserve_ms;
 bool settings_refuse_clone;
 
 /* as the check hooks parsed them */
-static const Layout	   *cluster_layout;
+static const Layout	   *setting_layout;
 static const OwnShards *own_shards;
 
 static bool check_layout(char **text, void **parsed, GucSource source);
@@ -87,7 +87,7 @@ settings_define(void)
 
 	/* first, because shards are checked against it */
 	DefineCustomStringVariable(
-		SETTING_LAYOUT, "The layout of this cluster's ids.",
+		SETTING_LAYOUT, "The layout of this server's ids.",
 		"The name of a preset or a specification such as \"epoch=2024-01-01T00:00:00Z unit=1ms fields=timestamp:41,shard:10,sequence:12\".",
 		&layout_text, "twitter", PGC_POSTMASTER, 0, check_layout,
 		assign_layout, NULL);
@@ -135,10 +135,10 @@ settings_define(void)
 bool
 settings_preloaded(void)
 {
-	return cluster_layout != NULL;
+	return setting_layout != NULL;
 }
 
-/* The cluster's layout; an error in a server that did not preload us. */
+/* The server's layout; an error in a server that did not preload us. */
 const Layout *
 settings_layout(void)
 {
@@ -152,7 +152,7 @@ settings_layout(void)
 				 "Minting, and reading ids without naming a layout, need the library's shared memory and settings."),
 			 errhint(
 				 "Add \"snowflake\" to \"shared_preload_libraries\" in postgresql.conf and restart the server, or name the layout, as in snowflake_decode(id, 'twitter').")));
-	return cluster_layout;
+	return setting_layout;
 }
 
 const OwnShards *
@@ -215,7 +215,7 @@ check_layout(char **text, void **parsed, GucSource source)
 static void
 assign_layout(const char *text, void *parsed)
 {
-	cluster_layout = parsed;
+	setting_layout = parsed;
 }
 
 
@@ -228,7 +228,7 @@ static bool
 check_shards(char **text, void **parsed, GucSource source)
 {
 	bool		mine[1 << SETTINGS_MAX_SHARD_BITS] = {false};
-	int64		last_shard = layout_last_shard(cluster_layout);
+	int64		last_shard = layout_last_shard(setting_layout);
 	OwnShards  *own;
 	LayoutError error;
 	int			count = 0;

@@ -11,7 +11,7 @@
 #include "layout.h"
 
 /*
- * A generator keeps a cache line for each shard of the cluster's layout: 16
+ * A generator keeps a cache line for each shard of the server's layout: 16
  * bits of them, the most of any format in use, take 8 MB.
  */
 #define SETTINGS_MAX_SHARD_BITS 16
