@@ -282,6 +282,16 @@ $node->restart;
 $node->safe_psql('postgres', 'CREATE ROLE app');
 fails_with($node, 'SET ROLE app; SELECT snowflake_accept_layout()', '42501',
 	qr/permission denied for function snowflake_accept_layout/, 'not everybody can accept a new layout');
+# one that fails does not stay requested: neither a new worker nor a reader accepts
+mkdir "$file.tmp" or die;
+fails_with($node, 'SELECT snowflake_accept_layout()', '58030', qr/could not create file "snowflake\.horizon\.tmp"/,
+	'a new layout that cannot be stored is not accepted');
+rmdir "$file.tmp";
+my $accepting = worker_pid();
+kill('TERM', $accepting);
+ok(worker_that_is_not($accepting), 'the worker is started again');
+ok(wait_until($node, q{SELECT waiting_for IS NULL AND last_error IS NULL FROM snowflake_horizon()}), 'it has read the records');
+fails_with($node, $mint, '55000', $refused, 'and nothing was accepted');
 $node->safe_psql('postgres', 'SELECT snowflake_accept_layout()');
 is($node->safe_psql('postgres', 'SELECT snowflake_shard(snowflake_nextval(8000))'), 8000, 'but the administrator can');
 my ($status, $out, $err) = $node->psql('postgres', 'SELECT snowflake_accept_layout()');
