@@ -242,21 +242,29 @@ cmp_ok(minted(), '>', $last, 'after a clean stop there is no wait for a long res
 # --- come to the horizon: each starts where the first one did
 $node->append_conf('postgresql.conf', "snowflake.reserve = 10s\nsnowflake.clock_tolerance = 60s");
 $node->restart;
-minted();
 SKIP:
 {
 	skip 'processes have no titles here', 1 unless has_titles();
-	my $horizon = $node->safe_psql('postgres', 'SELECT horizon FROM snowflake_horizon()');
-	for (1 .. 4)
+	my ($horizon, $moved, $in_time);
+
+	# on a busy machine the clock may come to the horizon: then once more
+	for (1 .. 10)
 	{
-		my $pid = worker_pid();
-		kill('KILL', $pid);
-		worker_that_is_not($pid);
-		comes_back($node) or die;
-		$node->psql('postgres', "SET snowflake.clock_tolerance = 0; $mint");
+		minted();
+		$horizon = $node->safe_psql('postgres', 'SELECT horizon FROM snowflake_horizon()');
+		for (1 .. 4)
+		{
+			my $pid = worker_pid();
+			kill('KILL', $pid);
+			worker_that_is_not($pid);
+			comes_back($node) or die;
+			$node->psql('postgres', "SET snowflake.clock_tolerance = 0; $mint");
+		}
+		($moved, $in_time) = split(/\|/,
+			$node->safe_psql('postgres', "SELECT horizon, clock_timestamp() < '$horizon' FROM snowflake_horizon()"));
+		last if $in_time eq 't';
 	}
-	is($node->safe_psql('postgres', 'SELECT horizon FROM snowflake_horizon()'), $horizon,
-		'crashes in a row do not move the horizon on');
+	is($moved, $horizon, 'crashes in a row do not move the horizon on');
 }
 $node->append_conf('postgresql.conf', 'snowflake.reserve = 200ms');
 $node->reload;
