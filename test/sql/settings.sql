@@ -13,7 +13,7 @@ SELECT name, short_desc, extra_desc
  WHERE name LIKE 'snowflake.%'
  ORDER BY name COLLATE "C";
 
--- the cluster's layout is fixed
+-- the server's layout is fixed
 SHOW snowflake.layout;
 SET snowflake.layout = 'discord';
 SELECT set_config('snowflake.layout', 'discord', false);
