@@ -26,7 +26,7 @@ is_deeply([ grep { /\b20\d\d-\d/ } @sql ], [], 'no SQL of README has a date');
 
 # --- its example: an id that test/demo.sh minted.  Another run mints another id,
 # --- but what an id tells does not change, and neither do its bits.
-my ($example) = map { $_->[1] } grep { $_->[0] eq 'console' } fenced_blocks($readme);
+my $example = join('', map { $_->[1] } grep { $_->[0] eq 'console' } fenced_blocks($readme));
 my ($call, $id, $output) = $example =~ /^(SELECT \* FROM snowflake_fields\((\d+)\);)\n(.*?rows\))$/ms;
 my $demo = page_text('test/demo.sql');
 
