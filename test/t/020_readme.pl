@@ -1,7 +1,9 @@
 # README.md does what it says: its SQL runs in order, on a server set up by its
-# own configuration; output that it shows is what comes out.  And the reference
-# is complete: its tables of layouts and settings are the server's, and it names
-# every function and every column of a view there is.
+# own configuration; output that it shows is what comes out.  The id that it
+# shows as an example is taken apart correctly.  The reference is complete: its
+# tables of layouts and settings are the server's, and it names every function
+# and every column of a view there is.  CONTRIBUTING.md names every file of src/,
+# in an order in which each file includes only headers of files below it.
 
 use strict;
 use warnings;
@@ -15,7 +17,25 @@ use Test::More;
 # --- the README, in a database of its own, which makes the extension itself
 my $node = new_server('readme', conf => "timezone = 'UTC'");
 $node->safe_psql('postgres', 'CREATE DATABASE readme');
-page_runs($node, 'README', page_text('README.md'), dbname => 'readme');
+my $readme = page_text('README.md');
+page_runs($node, 'README', $readme, dbname => 'readme');
+
+# its dates are today's: a partition or a page of last year would be of no use
+my @sql = map { $_->[1] } grep { $_->[0] eq 'sql' } fenced_blocks($readme);
+is_deeply([ grep { /\b20\d\d-\d/ } @sql ], [], 'no SQL of README has a date');
+
+# --- its example: an id that test/demo.sh minted.  Another run mints another id,
+# --- but what an id tells does not change, and neither do its bits.
+my $example = join('', map { $_->[1] } grep { $_->[0] eq 'console' } fenced_blocks($readme));
+my ($call, $id, $output) = $example =~ /^(SELECT \* FROM snowflake_fields\((\d+)\);)\n(.*?rows\))$/ms;
+my $demo = page_text('test/demo.sql');
+
+page_runs($node, 'the example', "```sql\n$call\n```\n```text\n$output\n```\n");
+is((map { s/ //gr } $readme =~ /^```\n([01 ]{64,})$/m)[0], sprintf('%064b', $id), 'the drawing shows the bits of that id');
+for my $statement ($example =~ /^((?:CREATE|INSERT|SELECT) .*?;)$/msg)
+{
+	ok(index($demo, $statement =~ s/\b$id\b/:newest/r) >= 0, 'test/demo.sh runs: ' . $statement =~ s/\n.*//sr);
+}
 
 # --- the reference: rows of its tables, as the server would write them
 my $reference = page_text('doc/reference.md');
@@ -61,5 +81,33 @@ JOIN pg_extension ON pg_extension.oid = member.refobjid AND extname = 'snowflake
 WHERE attnum > 0
 SQL
 is_deeply([ grep { $reference !~ /`$_`/ } @columns ], [], scalar(@columns) . ' columns of views are in the reference');
+
+# --- the rooms: every file of src/ has one, and the arrows lead downwards
+my $top = "$FindBin::RealBin/../..";
+my @rooms = page_text('CONTRIBUTING.md') =~ /^\| `(\w+\.[ch])` \|/mg;
+my %place = map { $rooms[$_] => $_ } 0 .. $#rooms;
+my %room_of;    # of each file: a header is in the room of its .c
+my @upward;
+
+for my $file (map { s/.*\///r } glob("$top/src/*.[ch]"))
+{
+	my $room = $file =~ s/\.h$/.c/r;
+	$room_of{$file} = defined $place{$room} ? $room : $file;
+}
+is_deeply([ grep { !defined $place{ $room_of{$_} } } sort keys %room_of ], [], 'each file of src has a room');
+is_deeply([ grep { !$room_of{$_} } @rooms ], [], 'and each room is a file');
+for my $file (sort keys %room_of)
+{
+	for my $header (grep { $room_of{$_} } page_text("src/$file") =~ /^#include "(\w+\.h)"/mg)
+	{
+		push @upward, "$file includes $header"
+		  if $room_of{$header} ne $room_of{$file} && $place{ $room_of{$header} } <= $place{ $room_of{$file} };
+	}
+}
+is_deeply(\@upward, [], 'no file includes a header of a room above its own');
+
+# --- its links lead somewhere
+my @links = grep { !/^https?:/ } page_text('CONTRIBUTING.md') =~ /\]\(([^)#]+)/g;
+is_deeply([ grep { !-e "$top/$_" } @links ], [], 'the links of CONTRIBUTING.md lead somewhere');
 
 done_testing();
