@@ -25,13 +25,10 @@ my %untested = (
 
 my $string = qr/"(?:[^"\\]|\\.)*"/;
 
-# A format of C: string literals, and macros among them.
-my $format = qr/(?:$string|[A-Z][A-Z0-9_]*_F(?:ORMAT|ILE)\b|\s)+/;
-
-# What takes a format: an error, or the reason that is a part of one.  In
-# "trouble->reason" and the like a reason is put together.
+# What takes a format of C: an error, its detail where the server gives the
+# message, and where a reason is put together that is a part of a message.
 my $call = qr/\b(?:(?:errmsg\w*|GUC_check_err(?:msg|detail))\s*\(
-	|fail\s*\(error,
+	|fail\(error,
 	|(?:snprintf|strlcpy)\(\s*(?:error->message|(?:trouble->)?reason|evidence),)/x;
 
 # A regular expression for what comes of a format, or undef if it has no words
@@ -53,19 +50,7 @@ sub pattern_of
 	return $text =~ s/%\S+//gr =~ /[a-z]/i ? $pattern : undef;
 }
 
-# The text of a format of C.
-sub text_of
-{
-	my ($literals) = @_;
-	my $text = '';
-
-	while ($literals =~ /($string)|(\w+)/g)
-	{
-		$text .= defined $1 ? substr($1, 1, -1) =~ s/\\(.)/$1/gr : $2 =~ /INT64/ ? '%d' : '%s';
-	}
-	return $text;
-}
-
+# The SQLSTATE of each condition, by its names in C and in PL/pgSQL.
 sub condition_codes
 {
 	my ($sharedir) = (`pg_config --sharedir`) =~ /(.*)/;
@@ -95,31 +80,29 @@ sub note_message
 	return;
 }
 
-for my $path (glob("$top/src/*.[ch]"))
+# Macros for strings stand for the strings.
+my %source_of = map { /([^\/]*)$/ => slurp_file($_) =~ s{/\*.*?\*/}{}gsr } glob("$top/src/*.[ch]");
+my %macros = (
+	INT64_FORMAT => '"%d"',
+	UINT64_FORMAT => '"%u"',
+	map { /^#define (\w+) ($string)$/mg } values %source_of);
+
+for my $name (sort keys %source_of)
 {
-	my $source = slurp_file($path) =~ s{/\*.*?\*/}{}gsr;
-	my ($name) = $path =~ /([^\/]*)$/;
+	my $source = $source_of{$name} =~ s/\b([A-Z]\w*)\b/$macros{$1} \/\/ $1/ger;
 
 	while ($source =~ /(?:errcode\((\w+)\),\s*)?($call)/g)
 	{
-		my ($condition, $taker) = ($1, $2);
+		my ($condition, $at) = ($1, $-[2]);
 
-		# what is handed on was said somewhere else, but an error has words
-		if ($source =~ /\G\s*(?:sizeof\([^()]*(?:\([^()]*\))?\),|size,)?($format)[,)]/gc)
+		if ($source =~ /\G\s*(?:size,|sizeof\([^()]*\),)?\s*((?:$string\s*)+)[,)]/gc)
 		{
-			note_message($name, text_of($1), $condition);
+			note_message($name, join('', map { s/\\(.)/$1/gr } $1 =~ /"((?:[^"\\]|\\.)*)"/g), $condition);
 		}
-		elsif ($source =~ /\G(?:\s*)(\w+, (?:size|sizeof\([^()]*\))|error->message, sizeof\([^()]*(?:\([^()]*\))?\))\)/gc)
+		# what is handed on was noted where it was put together
+		elsif ($source !~ /\G\s*error->message,/gc)
 		{
-			next;
-		}
-		elsif ($taker =~ /^strlcpy/ && $source =~ /\G\s*($string),/gc)
-		{
-			note_message($name, text_of($1));
-		}
-		else
-		{
-			push @unread, "$name: " . substr($source, $-[2], 60);
+			push @unread, "$name: " . substr($source, $at, 60);
 		}
 	}
 }
@@ -149,7 +132,8 @@ is_deeply(\@unread, [], 'the test understands all that is said');
 cmp_ok(scalar(grep { $_->{where} eq 'generator.c' } @messages), '>', 5, 'there are messages of C');
 cmp_ok(scalar(grep { $_->{where} =~ /sql$/ } @messages), '>', 40, 'there are messages of SQL');
 
-# --- What the page says: texts, with the SQLSTATE where it is given
+# --- What the page says: texts, with the SQLSTATE.  A block may leave it out, as
+# --- the server's log does; a row of a table may not.
 
 # Is it the message, alone or as the reason at the end of another?
 sub is_said
@@ -171,7 +155,7 @@ for my $block (map { $_->[1] } grep { $_->[0] eq 'text' } fenced_blocks($page))
 for my $row ($page =~ /^(\|.*)/mg)
 {
 	my (undef, $said, $state) = split(/\s*\|\s*/, $row);
-	$state = undef unless $state =~ /^\w{5}$/;
+	$state = '' unless $state =~ /^\w{5}$/;
 	push @cells, map { { text => $_, state => $state } } $said =~ /`([^`]+)`/g;
 }
 
