@@ -1,7 +1,8 @@
 # doc/failures.md tells what happens when something fails, with the messages.
 # Here each failure is brought about, and what the server says is compared with
-# what the page shows under that heading, but for times and paths.  No message
-# on the page is left without a failure, and no failure without a heading.
+# what the page shows under that heading, but for times and paths.  No block of
+# messages on the page is left without a failure, and no failure without a
+# heading.  The messages in tables are 045_messages.pl's.
 
 use strict;
 use warnings;
@@ -104,6 +105,23 @@ sub with_horizon_file
 	return @messages;
 }
 
+# What a standby says of an id when its page is cut off.  Its primary has
+# stopped, and it has replayed that: nothing that is replayed mends the page.
+sub error_without_page
+{
+	my ($server) = @_;
+
+	wait_until($server, 'SELECT pg_last_wal_replay_lsn() = pg_last_wal_receive_lsn()');
+	is($server->safe_psql('postgres', 'SELECT snowflake_shard(1)'), '0', 'with its page a standby reads ids');
+	$server->stop;
+	truncate($server->data_dir . '/global/11111', 0) or die;
+	$server->start;
+	my ($message) = errors_of($server, 'SELECT snowflake_shard(1)');
+	is($server->safe_psql('postgres', q{SELECT snowflake_shard(1, 'twitter')}), '0', 'a layout named, it reads the id');
+	$server->stop;
+	return $message;
+}
+
 # --- what is brought about, and said; in the order of the page
 
 my $standby;
@@ -176,9 +194,15 @@ my %happens = (
 		minted($node);
 		$node->stop('immediate');
 		$node->start;
+		$node->backup('page');
+		my $follower = PostgreSQL::Test::Cluster->new('follower');
+		$follower->init_from_backup($node, 'page', has_streaming => 1);
+		$follower->start;
+		$node->wait_for_catchup($follower);
 		$node->stop;
 		my $page = $node->data_dir . '/global/11111';
 		ok(-s $page, 'a server that was recovered has the page');
+		my $message_of_standby = error_without_page($follower);
 		truncate($page, 0) or die;
 		$node->start;
 		my @messages = errors_of($node, $mint);
@@ -186,7 +210,7 @@ my %happens = (
 		unlink $page;
 		$node->start;
 		like(minted($node), qr/^\d+$/, 'the hint followed, minting goes on');
-		return @messages;
+		return (@messages, $message_of_standby);
 	},
 	'The horizon file is missing' => sub {
 		return with_horizon_file(sub { ${ $_[0] } = '' });
