@@ -145,6 +145,17 @@ my $status = $heading =~ /unreleased/ ? 'not released' : 'released';
 is($meta->{release_status} eq 'stable' ? 'released' : 'not released', $status, 'META.json and CHANGELOG.md agree whether it is released');
 is(slurp_file("$top/debian/changelog") =~ /\A.*\) UNRELEASED;/ ? 'not released' : 'released', $status, 'and so does debian/changelog');
 
+# --- Nothing is left for somebody else to fill in.  The project has no public
+# --- address: where a field needs one, it is in .invalid, where none exists.
+
+for my $name ('README.md', 'META.json', 'LICENSE', glob("$top/debian/{changelog,control,control.in,copyright} $top/rpm/*.spec"))
+{
+	my $path = $name =~ m{^/} ? $name : "$top/$name";
+	my @left = slurp_file($path) =~ m{(\bADDRESS\b|\bTODO\b|\bFIXME\b|\bYOUR[-_ ]?NAME\b|\S+@(?!\S+\.invalid\b)\S+|https?://\S*example\S*)}g;
+
+	is("@left", '', $path =~ s{^\Q$top\E/}{}r . ' has no placeholder');
+}
+
 # --- Packages name the same majors: none below what META.json requires
 
 my ($oldest) = $meta->{prereqs}{runtime}{requires}{PostgreSQL} =~ /^(\d+)/;
