@@ -117,10 +117,10 @@ report_format_duration(int64 us, char *buffer)
 		snprintf(buffer, REPORT_DURATION_SIZE, INT64_FORMAT " ms", ms);
 	else if (s < 120)
 		snprintf(buffer, REPORT_DURATION_SIZE, "%.1f s", ms / 1000.0);
-	else if (s < 2 * SECS_PER_HOUR)
+	else if (s < INT64CONST(2) * SECS_PER_HOUR)
 		snprintf(buffer, REPORT_DURATION_SIZE,
 				 INT64_FORMAT " min " INT64_FORMAT " s", s / 60, s % 60);
-	else if (s < 2 * SECS_PER_DAY)
+	else if (s < INT64CONST(2) * SECS_PER_DAY)
 		snprintf(buffer, REPORT_DURATION_SIZE,
 				 INT64_FORMAT " h " INT64_FORMAT " min", s / SECS_PER_HOUR,
 				 s / 60 % 60);
