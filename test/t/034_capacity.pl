@@ -71,17 +71,22 @@ for ([ 16, 0.7 ], [ 16, 0.9 ], [ 64, 0.9 ], [ 64, 0.95 ])
 is($node->safe_psql('postgres', 'SELECT * FROM expected_waits(16, 16)'), '1|Infinity',
 	'no end to waiting where there is no headroom');
 
-# --- The generator, at half of its capacity and near to it
+# --- The generator, at half of its capacity and near to it: for some 5 s, and
+# --- until each client has made its calls, however long it takes to connect.
 
+my $clients = 90;
 my (%share, %dispersion);
 for my $load (50, 95)
 {
 	my ($per_tick, $ticks, $queue_share, $queue_ticks);
+	my $rate = $CAPACITY * $load / 2;
+	my $each = int(5 * $rate / $clients);
 
 	$node->safe_psql('postgres', 'TRUNCATE calls');
-	command_ok([ 'pgbench', '--no-vacuum', '--client=90', '--jobs=1', '--protocol=prepared', '--time=5',
-			'--rate=' . $CAPACITY * $load / 2, "--file=$top/bench/capacity/call.sql",
+	command_ok([ 'pgbench', '--no-vacuum', "--client=$clients", '--jobs=1', '--protocol=prepared',
+			"--transactions=$each", "--rate=$rate", "--file=$top/bench/capacity/call.sql",
 			'-d', $node->connstr('postgres') ], "load $load %: calls at random times");
+	is(count_of($node, 'calls'), $clients * $each, "load $load %: all of them");
 	($per_tick, $dispersion{$load}, $share{$load}, $ticks, $queue_share, $queue_ticks) =
 	  split(/\|/, $node->safe_psql('postgres', "SELECT * FROM measured($CAPACITY)"));
 
