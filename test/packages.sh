@@ -6,11 +6,14 @@
 #
 # for a Debian release and the major of PostgreSQL that it has, such as
 # 15 bookworm.  Needs root, the network, and mmdebstrap.  Everything happens in
-# copies of a Debian that is made for this: a plain one with the server, and
-# one that also has what builds packages.  Checked are
+# copies of a bare Debian that is made for this.  It checks
 #
-#   debian/       built with its tests, looked at by lintian, installed in a
-#                 plain Debian where autopkgtest tests it, and purged
+#   doc/install.md  by a user with sudo, with the commands and the SQL of the page
+#                 and no other: the package is built with its tests, installed,
+#                 configured, mints, is upgraded, and is uninstalled without a
+#                 trace, and all rows stay; the same from source
+#   debian/       lintian looks at that package, and autopkgtest tests it in a
+#                 Debian that has the server alone
 #   make dist     of the last commit: both archives, built and installed by
 #                 PGXN's client
 #   rpm/          built from the archive with rpmbuild, in PGDG's directories
@@ -30,8 +33,8 @@ set -euo pipefail
 major=$1
 suite=$2
 
-BUILDERS=(build-essential debhelper elfutils fakeroot git lintian pgxnclient postgresql-all
-    postgresql-server-dev-all rpm rpmlint unzip)
+PAGE=$SOURCE/doc/install.md
+TOOLS=(elfutils git lintian pgxnclient rpm rpmlint unzip)
 
 passed=0
 failed=0
@@ -74,47 +77,131 @@ install_in() {
         apt-get -qq -y --no-install-recommends install "$@"' sh "$@"
 }
 
+# A bare one, with a user who builds and may use sudo, and where apt-get does
+# not ask; and one with the server.
 make_debians() {
     attend mmdebstrap --variant=apt --format=directory \
-        --aptopt='Acquire::Check-Valid-Until "false"' \
-        --include="postgresql-$major" "$suite" "$DIR/plain" </dev/null &&
-        copy_of_plain builder &&
-        install_in "$DIR/builder" "${BUILDERS[@]}"
+        --aptopt='Acquire::Check-Valid-Until "false"' --aptopt='APT::Get::Assume-Yes "true"' \
+        --include=sudo "$suite" "$DIR/bare" </dev/null &&
+        chroot "$DIR/bare" useradd --create-home "$TESTER" &&
+        echo "$TESTER ALL=(ALL) NOPASSWD: ALL" >"$DIR/bare/etc/sudoers.d/$TESTER" &&
+        copy_of bare plain &&
+        install_in "$DIR/plain" "postgresql-$major"
 }
 
-copy_of_plain() {
-    cp -a "$DIR/plain" "$DIR/$1"
+copy_of() {
+    cp -a "$DIR/$1" "$DIR/$2"
 }
 
-# In the copy of the source tree, in the builder.
+# In the copy of the source tree, as that user.
 build() {
     as_tester "$major" bash -euxc "$1"
 }
 
 # ---------------------------------------------------------------------------
-# Debian's packages
+# The page
 
-# In a plain Debian, which nobody has made ready for us.
+# What the page has under a heading, up to the next one of that rank: commands
+# as they are, SQL for psql, for this major.  With "text", what it shows.
+page() {
+    awk -v heading="$1" -v wanted="${2-sh sql}" '
+        /^```/ && block == "" {
+            block = substr($0, 4) == "" ? "none" : substr($0, 4)
+            is_printed = depth && index(" " wanted " ", " " block " ")
+            if (is_printed && block == "sql")
+                print "sudo -u postgres psql -X -v ON_ERROR_STOP=1 <<\047END OF SQL\047"
+            next
+        }
+        /^```/ {
+            if (is_printed && block == "sql")
+                print "END OF SQL"
+            block = ""
+            next
+        }
+        block != "" {
+            if (is_printed)
+                print
+            next
+        }
+        /^#/ {
+            rank = index($0, " ") - 1
+            if (depth && rank <= depth)
+                exit
+            if (substr($0, rank + 2) == heading)
+                depth = rank
+        }' "$PAGE" | sed "s/\<15\>/$major/g"
+}
+
+# Is each line that the page shows under a heading in the log?
+is_shown() {
+    local -a alike=(sed -e 's/--*/-/g' -e 's/  */ /g' -e 's/ $//')
+    page "$1" text | "${alike[@]}" >"$DIR/shown"
+    [[ -s $DIR/shown ]] || return 1
+    "${alike[@]}" "$LOG" | grep -vxFf - "$DIR/shown" | sed 's/^/not in the output: /' >"$DIR/missing"
+    cat "$DIR/missing"
+    [[ ! -s $DIR/missing ]]
+}
+
+# What is installed: set up the server, and mint.  No process outlives a build.
+sets_up() {
+    build "
+        $(page 'Before the first start: layout and shards')
+        $(page 'The first id')
+        sudo pg_ctlcluster $major main stop" &&
+        is_shown 'The first id'
+}
+
+# A later package is this one with another version.
+upgrades() {
+    build "
+        mkdir ../released
+        mv ../postgresql-$major-snowflake_*.deb ../released/
+        dpkg-deb --raw-extract ../released/*.deb ../later
+        sed -i 's/^Version: .*/&.1/' ../later/DEBIAN/control
+        dpkg-deb --root-owner-group --build ../later ..
+        sudo pg_ctlcluster $major main start
+        $(page 'Upgrade')
+        sudo pg_ctlcluster $major main stop
+        dpkg-query --show postgresql-$major-snowflake | grep '\.1$'
+        rm ../postgresql-$major-snowflake_*.deb
+        mv ../released/*.deb .."
+}
+
+# Afterwards the server runs, has the rows, and nothing of ours stays.
+uninstalls() {
+    build "
+        sudo pg_ctlcluster $major main start
+        $(page 'Uninstall')
+        sudo pg_ctlcluster $major main restart
+        sudo -u postgres psql -XAtc 'SELECT count(*), pg_typeof(max(id)) FROM photos' | grep -x '3|bigint'
+        sudo pg_ctlcluster $major main stop" &&
+        is_shown 'Uninstall' &&
+        nothing_is_left etc usr var
+}
+
+unmakes() {
+    build 'sudo make uninstall' && nothing_is_left usr
+}
+
+nothing_is_left() {
+    (cd "$ROOT" && find "$@" -name '*snowflake*') >"$DIR/left"
+    cat "$DIR/left"
+    [[ ! -s $DIR/left ]]
+}
+
+# ---------------------------------------------------------------------------
+# Debian's package
+
+# In a Debian that has the server, and that nobody has made ready for us.
 test_package() {
     local root=$DIR/tested
-    copy_of_plain tested
+    copy_of plain tested
     install_in "$root" autopkgtest
-    cp "$DIR/builder$COPY/"*.deb "$root/tmp/"
-    cp -a "$DIR/builder$COPY/tree" "$root/tmp/" # debian/control is of this major
+    cp "$ROOT$COPY/"*.deb "$root/tmp/"
+    cp -a "$ROOT$COPY/tree" "$root/tmp/" # debian/control is of this major
     enter_root "$root" bash -euxc "
         cd /tmp
         autopkgtest ./postgresql-$major-snowflake_*.deb ./tree -- null"
-}
-
-# Install, and purge: nothing may stay.
-purge_package() {
-    local root=$DIR/tested package=postgresql-$major-snowflake
-    install_in "$root" "/tmp/$(cd "$root/tmp" && echo "${package}_"*.deb)"
-    [[ -f $root/usr/lib/postgresql/$major/lib/snowflake.so ]]
-    enter_root "$root" apt-get -qq -y purge "$package"
-    find "$root"/{etc,usr,var} -name '*snowflake*' >"$DIR/left"
-    cat "$DIR/left"
-    [[ ! -s $DIR/left ]]
 }
 
 # ---------------------------------------------------------------------------
@@ -166,7 +253,7 @@ docker_build() {
                 stage=final
                 [[ $rest != *' AS '* ]] || stage=${rest##* }
                 root=$DIR/docker-$stage
-                copy_of_plain "docker-$stage"
+                copy_of plain "docker-$stage"
                 ;;
             COPY)
                 case $rest in
@@ -211,20 +298,30 @@ if [[ -z $DIR ]]; then
 fi
 chmod 755 "$DIR"
 LOG=$DIR/log
+TESTER=builder
 
 if ! make_debians >"$LOG" 2>&1; then
     skip "packages: Debian $suite could not be downloaded"
     show_tail "$LOG" 5
     leave
 fi
-make_copy "$DIR/builder"
 
-if check 'Debian: builds, and passes its tests' build '
-        pg_buildext updatecontrol
-        dpkg-buildpackage -us -uc -b'; then
+copy_of bare sourced
+make_copy "$DIR/sourced"
+if check 'install.md: builds and installs from source' build "$(page 'From source')"; then
+    check 'install.md: the server mints' sets_up || true
+    check 'install.md: make uninstall leaves nothing' unmakes || true
+fi
+
+copy_of bare builder
+make_copy "$DIR/builder"
+if check 'install.md: builds a Debian package, which passes its tests, and installs it' build "$(page 'From packages')"; then
+    check 'install.md: the server mints' sets_up || true
+    check 'install.md: upgrades' upgrades || true
+    check 'install.md: uninstalls without a trace, and all rows stay' uninstalls || true
+    install_in "$ROOT" "${TOOLS[@]}" >"$LOG" 2>&1
     check 'Debian: lintian finds no error' build 'lintian --fail-on error ../*.changes' || true
     check 'Debian: autopkgtest passes on the installed package' test_package || true
-    check 'Debian: is purged without a trace' purge_package || true
 fi
 
 if [[ ! -e $SOURCE/.git ]]; then
@@ -241,11 +338,10 @@ elif check 'make dist: is made of what is committed' clone "${SCRATCH[-1]}/clone
     check 'RPM: rpmlint finds no error in the spec' build 'rpmlint ../clone/rpm/postgresql-snowflake.spec' || true
     make_pgdg_directory
     # the dependencies are those of another distribution
-    check 'RPM: builds from the tar.gz' build "
+    commands=$(page 'As an RPM')
+    check 'install.md: builds an RPM' build "
         cd ../clone
-        mkdir -p ~/rpmbuild/SOURCES
-        cp snowflake-*.tar.gz ~/rpmbuild/SOURCES/
-        rpmbuild -bb --nodeps --define 'pgmajorversion $major' rpm/postgresql-snowflake.spec
+        ${commands/rpmbuild -bb/rpmbuild -bb --nodeps}
         rpm -qlp ~/rpmbuild/RPMS/*/postgresql$major-snowflake-[0-9]*.rpm | grep /usr/pgsql-$major/lib/snowflake.so
         ! rpm -qlp ~/rpmbuild/RPMS/*/postgresql$major-snowflake-[0-9]*.rpm | grep /usr/lib/postgresql" || true
 fi
