@@ -9,7 +9,7 @@ SET snowflake.shards = '5';
 -- how rows came into the table since a place in the WAL
 CREATE FUNCTION inserted_since(place pg_lsn, target regclass) RETURNS SETOF text LANGUAGE SQL AS $$
     SELECT DISTINCT replace(record_type, '+INIT', '')
-      FROM pg_get_wal_records_info(place, pg_current_wal_insert_lsn())
+      FROM pg_get_wal_records_info(place, pg_current_wal_flush_lsn())
      WHERE record_type ~ 'INSERT' AND resource_manager ~ '^Heap'
        AND block_ref ~ ('/' || pg_relation_filenode(target) || ' ')
      ORDER BY 1 $$;
