@@ -44,8 +44,7 @@ sub write_bytes
 {
 	my ($file, $bytes) = @_;
 
-	open(my $fh, '+<:raw', $file) or die "could not write $file: $!";
-	truncate($fh, 0);
+	open(my $fh, '>:raw', $file) or die "could not write $file: $!";
 	print $fh $bytes;
 	close($fh);
 	return;
@@ -459,8 +458,9 @@ for my $damage (
 {
 	my ($name, $reason, $hint, $change) = @$damage;
 	my $page_file = $future->data_dir . '/global/11111';
+	my $damaged = $page;
 
-	write_bytes($page_file, $change->($page));
+	write_bytes($page_file, $change->($damaged));
 	$future->start;
 	fails_with($future, $mint, '58030', qr/cannot mint snowflake ids: $reason.*HINT:  $hint/s, "page $name: no minting");
 	$future->stop;
