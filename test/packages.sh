@@ -77,13 +77,16 @@ install_in() {
         apt-get -qq -y --no-install-recommends install "$@"' sh "$@"
 }
 
-# A bare one, with a user who builds and may use sudo, and where apt-get does
-# not ask; and one with the server.
-make_debians() {
+# A bare one, where apt-get does not ask.
+make_debian() {
     attend mmdebstrap --variant=apt --format=directory \
         --aptopt='Acquire::Check-Valid-Until "false"' --aptopt='APT::Get::Assume-Yes "true"' \
-        --include=sudo "$suite" "$DIR/bare" </dev/null &&
-        chroot "$DIR/bare" useradd --create-home "$TESTER" &&
+        --include=passwd,sudo "$suite" "$DIR/bare" </dev/null
+}
+
+# In it, a user who builds and may use sudo; and another one with the server.
+prepare_debians() {
+    chroot "$DIR/bare" useradd --create-home "$TESTER" &&
         echo "$TESTER ALL=(ALL) NOPASSWD: ALL" >"$DIR/bare/etc/sudoers.d/$TESTER" &&
         copy_of bare plain &&
         install_in "$DIR/plain" "postgresql-$major"
@@ -300,11 +303,12 @@ chmod 755 "$DIR"
 LOG=$DIR/log
 TESTER=builder
 
-if ! make_debians >"$LOG" 2>&1; then
+if ! make_debian >"$LOG" 2>&1; then
     skip "packages: Debian $suite could not be downloaded"
     show_tail "$LOG" 5
     leave
 fi
+check 'Debian: is prepared' prepare_debians || leave
 
 copy_of bare sourced
 make_copy "$DIR/sourced"
