@@ -345,33 +345,72 @@ run_upgrade() {
 # What happens elsewhere
 #
 # Most tests wait most of the time, so the other Debians are tested while this
-# machine's tests run, by a process of its own: what it reports follows theirs,
-# and it has its own directories to remove.
+# machine's tests run, all at once: by a process, and one more for each root.
+# What they report follows this machine's, and each has its own directories to
+# remove.
 
 ELSEWHERE=                      # the process
 ELSEWHERE_DIR=                  # its report, and its tally
+declare -A ROOT_TESTER=()       # its children, by major
 
-test_elsewhere() {
-    local major old
-    local -a ready=("${here[@]}")
+# A process starts with the scripts' variables, and without their traps.
+become_process() {
     SCRATCH=()
     CHILD=
     CREATECLUSTER=
-    trap 'end_builders; cleanup' EXIT
+    passed=0
+    failed=0
+    skipped=0
+    # shellcheck disable=SC2064 # known now
+    trap "$1" EXIT
     trap 'exit 143' INT TERM HUP
+}
+
+test_root() {
+    become_process cleanup
+    run_suites "$1" "${ROOT_DIR[$1]}"
+    echo "$passed $failed $skipped" >"${ROOT_DIR[$1]%/*}/tally"
+}
+
+test_elsewhere() {
+    local major old dir
+    local -a ready=("${here[@]}")
+    become_process 'end_builders; end_root_testers; cleanup'
     for major in "${elsewhere[@]}"; do
         begin_root "$major" "${SUITE[$major]}" "$(build_packages "$major") ${TEST_PACKAGES[*]}"
     done
     for major in "${elsewhere[@]}"; do
         if finish_root "$major" "PostgreSQL $major on Debian ${SUITE[$major]}"; then
-            run_suites "$major" "${ROOT_DIR[$major]}"
-            for old in "${ready[@]}"; do
-                ((old > major)) || run_upgrade "$old" "$major"
-            done
-            ready+=("$major")
+            (test_root "$major") >"${ROOT_DIR[$major]%/*}/report" 2>&1 &
+            ROOT_TESTER[$major]=$!
         fi
     done
+    for major in "${elsewhere[@]}"; do
+        [[ ${ROOT_TESTER[$major]-} ]] || continue
+        wait "${ROOT_TESTER[$major]}" || true
+        unset "ROOT_TESTER[$major]"
+        dir=${ROOT_DIR[$major]%/*}
+        cat "$dir/report"
+        add_tally "$dir/tally"
+        for old in "${ready[@]}"; do
+            ((old > major)) || run_upgrade "$old" "$major"
+        done
+        ready+=("$major")
+    done
     echo "$passed $failed $skipped" >"$ELSEWHERE_DIR/tally"
+}
+
+# A process cleans up after itself when it is told to end, however long that takes.
+end_process() {
+    kill "$1" 2>/dev/null || true
+    wait "$1" 2>/dev/null || true
+}
+
+end_root_testers() {
+    local major
+    for major in "${!ROOT_TESTER[@]}"; do
+        end_process "${ROOT_TESTER[$major]}"
+    done
 }
 
 begin_elsewhere() {
@@ -390,12 +429,8 @@ finish_elsewhere() {
     add_tally "$ELSEWHERE_DIR/tally"
 }
 
-# It cleans up after itself when it is told to end, however long that takes.
 end_elsewhere() {
-    if [[ $ELSEWHERE ]]; then
-        kill "$ELSEWHERE" 2>/dev/null || true
-        wait "$ELSEWHERE" 2>/dev/null || true
-    fi
+    [[ -z $ELSEWHERE ]] || end_process "$ELSEWHERE"
 }
 trap 'end_elsewhere; cleanup' EXIT
 
