@@ -36,7 +36,8 @@ SQL
 # --- ticks of two seconds with room for four ids on each of eight shards; the
 # --- horizon is far away, so that a call waits for nothing but the next tick
 
-$node->append_conf('postgresql.conf', 'snowflake.reserve = 60s');
+# (after a restart minting begins with the next tick, for which a call waits)
+$node->append_conf('postgresql.conf', "snowflake.reserve = 60s\nsnowflake.clock_tolerance = 60s");
 restart_with_layout($node, 'epoch=2020-01-01 unit=2s fields=timestamp:40,shard:3,sequence:2');
 $node->safe_psql('postgres', <<'SQL');
 CREATE FUNCTION my_waits() RETURNS bigint LANGUAGE SQL AS

@@ -81,16 +81,15 @@ sub bare_server
 	return $node;
 }
 
-# Write another value where postgresql.conf has one; without, remove the line.
+# Set a value in postgresql.conf; without one, remove the line.
 sub set_line
 {
 	my ($node, $name, $value) = @_;
 	my $path = $node->data_dir . '/postgresql.conf';
-	my $line = $value ? "$name = '$value'\n" : '';
-	my $conf = slurp_file($path) =~ s/^$name *=.*\n/$line/mgr;
+	my $conf = slurp_file($path) =~ s/^$name *=.*\n//mgr;
 
 	unlink $path;
-	append_to_file($path, $conf);
+	append_to_file($path, $conf . ($value ? "$name = '$value'\n" : ''));
 	return;
 }
 
