@@ -87,7 +87,7 @@ sub start_with_clock
 
 	die 'libfaketime is not installed' unless $library;
 	set_clock($node, $offset // 0);
-	local $ENV{LD_PRELOAD} = $options{disk} ? shim('slowdisk') . ":$library" : $library;
+	local $ENV{LD_PRELOAD} = join(':', shim('servers_alone'), $options{disk} ? shim('slowdisk') : (), $library);
 	local $ENV{SNOWFLAKE_DISK} = disk_file($node);
 	local $ENV{FAKETIME_TIMESTAMP_FILE} = clock_file($node);
 	local $ENV{FAKETIME_NO_CACHE} = 1;
