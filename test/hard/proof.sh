@@ -82,7 +82,7 @@ refutes() {
     mkdir -p "$WORK/broken/test/hard"
     cp -r "$HERE/../../src" "$WORK/broken/src"
     cp -r "$HERE/proof" "$WORK/broken/test/hard/proof"
-    sed -i "$script" "$WORK/broken/src/"layout.[ch]
+    sed -i "$script" "$WORK/broken/src/"layout*.[ch]
     if diff -r "$HERE/../../src" "$WORK/broken/src" >/dev/null; then
         echo "this fault is not there to be made" >"$WORK/log"
         return 1
