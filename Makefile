@@ -6,8 +6,7 @@
 #   make installcheck           against a running server that preloads snowflake
 #   make dist                   what is committed, as snowflake-VERSION.tar.gz and .zip
 #
-# test/check.sh does all of it on a throwaway server of its own, and is what
-# the README tells people to run.
+# test/check.sh does all of it on throwaway servers.
 
 EXTENSION  = snowflake
 MODULE_big = snowflake

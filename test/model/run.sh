@@ -15,7 +15,10 @@
 
 set -euo pipefail
 
-MODEL=$(cd "$(dirname "$0")" && pwd)/minting.pml
+# shellcheck source=test/lib.sh
+. "$(dirname "$0")/../lib.sh"
+
+MODEL=$SOURCE/test/model/minting.pml
 LIMIT=120                       # seconds for one search
 MEMORY=1500                     # megabytes, likewise
 DEPTH=200000                    # steps
@@ -32,26 +35,9 @@ SWITCHES=(
     "WAIT_CUT_SHORT -DPROMOTION"
 )
 
-checks=0
-failed=0
-
-say() { printf '%s\n' "$*"; }
-
-die() {
-    say "Bail out! $*"
-    exit 2
-}
-
-ok() {
-    checks=$((checks + 1))
-    say "ok $checks - $*"
-}
-
-not_ok() {
-    checks=$((checks + 1))
-    failed=$((failed + 1))
-    say "not ok $checks - $*"
-    sed -e '/^unreached in/,$d' -e 's/^/# /' log | tail -n 35
+# The search is not as it must be.
+is_wrong() {
+    not_ok "$1" <(sed '/^unreached in/,$d' log)
 }
 
 # Search the model with the given definitions.  The first says how: "-DSAFETY"
@@ -80,18 +66,18 @@ holds() {
     local what=$1 began=$SECONDS states missed
     shift
     if ! search -DSAFETY "$@"; then
-        not_ok "$what: the search did not end"
+        is_wrong "$what: the search did not end"
         return
     fi
     states=$(sed -n 's/^ *\([0-9]*\) states, stored.*/\1/p' log)
     missed=$(unreached)
     if ! grep 'errors: 0$' log >/dev/null; then
-        not_ok "$what: there is an error"
+        is_wrong "$what: there is an error"
     elif grep -E 'not completed|too small|MEMLIM bound|out of memory' log >/dev/null ||
         [[ -z $states ]]; then
-        not_ok "$what: the search is not complete"
+        is_wrong "$what: the search is not complete"
     elif [[ $missed ]]; then
-        not_ok "$what: never came to: $missed"
+        is_wrong "$what: never came to: $missed"
     else
         ok "$what: $states states, $((SECONDS - began)) s"
     fi
@@ -125,9 +111,7 @@ for program in spin gcc; do
     command -v "$program" >/dev/null || die "$program is not installed"
 done
 WORK=$(mktemp -d)
-trap 'rm -rf "$WORK"' EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
+SCRATCH=("$WORK")
 cd "$WORK"
 
 case ${1-} in
@@ -147,8 +131,7 @@ for switch in "${SWITCHES[@]}"; do
     if mints_twice $switch; then
         ok "${switch%% *} mints an id twice"
     else
-        not_ok "${switch%% *} does not mint an id twice"
+        is_wrong "${switch%% *} does not mint an id twice"
     fi
 done
-say "1..$checks"
-((failed == 0))
+done_testing
