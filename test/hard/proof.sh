@@ -13,6 +13,8 @@
 # a line in TAP for each.  Needs gcc and the headers of a server, and root if
 # there is a ROOT.
 
+# shellcheck disable=SC2317 # functions are called by way of check()
+
 set -euo pipefail
 
 root=${1-}

@@ -14,6 +14,8 @@
 # Prints TAP.  If pg_upgrade between these two does not work without snowflake
 # either, this is skipped, unless there is a remedy.
 
+# shellcheck disable=SC2317 # functions are called by way of check()
+
 set -euo pipefail
 
 # shellcheck source=test/lib.sh
