@@ -314,7 +314,9 @@ install_packages() {
     announce "${missing[@]}"
     [[ " ${missing[*]}" != *" postgresql-"[0-9]* ]] || forbid_clusters
     log=$(mktemp)
-    attend apt_install -qq -y "${missing[@]}" >"$log" 2>&1 || status=$?
+    # a dot now and then shows that it goes on
+    apt_install -q -y "${missing[@]}" 2>&1 | tee "$log" |
+        awk '/^(Get|Unpacking|Setting up)/ && ++n % 8 == 0 { printf "."; fflush() } END { print "" }' || status=$?
     allow_clusters
     ((status == 0)) || show_tail "$log" 20
     rm -f "$log"
