@@ -291,7 +291,7 @@ COMMENT ON OPERATOR FAMILY snowflake_shard_ops USING hash IS 'hash partitions by
 -- Minting.  If a DEFAULT is volatile, COPY inserts row by row.  So the planner
 -- support function puts snowflake_copy_nextval(), which is STABLE, in the place
 -- of snowflake_nextval(), for COPY alone.  No SQL can call it, because no SQL has
--- a value of type internal.  See src/copy.c.
+-- a value of type internal.  See src/copy_from.c.
 
 CREATE FUNCTION snowflake_nextval_support(internal) RETURNS internal
     LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME';
