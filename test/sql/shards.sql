@@ -103,7 +103,7 @@ ALTER DATABASE :database SET snowflake.shards = '8';
 \c -
 SHOW snowflake.shards;
 SELECT next_shard();
-ALTER DATABASE :database RESET snowflake.shards;
+ALTER DATABASE :database SET snowflake.shards = '';
 \c -
 SHOW snowflake.shards;
 
