@@ -203,7 +203,7 @@ sub has_function
 	return query("SELECT to_regprocedure('$signature') IS NOT NULL") eq 't';
 }
 
-# Start the server anew with other settings, or with those it had at first.
+# Start the server again with other settings, or with those it had at first.
 sub restart_server
 {
 	my (%settings) = @_;
