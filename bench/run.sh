@@ -77,8 +77,8 @@ main() {
     quick='' smoke='' readme='' pg='' output='' pgedge=''
     parse_options 'quick smoke readme pg=MAJOR output=DIR pgedge=DIR' "$@"
     mode=${smoke:+smoke}${quick:+quick}
-    mode=${mode:-full}
-    [[ $mode != full || $output ]] || output=$RESULTS
+    mode=${mode:-whole}
+    [[ $mode != whole || $output ]] || output=$RESULTS
     [[ $mode != quick || $output ]] || output=$RESULTS/quick
     [[ -z $pgedge || -r $pgedge/snowflake.so ]] || die "--pgedge needs a directory with snowflake.so"
     if [[ $readme ]]; then

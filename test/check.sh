@@ -21,7 +21,7 @@ set -euo pipefail
 
 SUPPORTED=(15 16 17 18 19)
 UPGRADES=(15-17 15-18 17-18 15-19 17-19 18-19)
-STEPS=(format model regress isolation tap cluster upgrade packages soak
+STEPS=(format model regress isolation tap integration upgrade packages soak
     fuzz analyze proof sanitize valgrind sqlsmith coverage i386 arm64)
 DEFAULT=(format model regress isolation tap)
 JOBS=4                          # tests mostly wait
@@ -37,7 +37,7 @@ declare -A PACKAGES=(           # of the steps, which are skipped without
     [i386]='mmdebstrap debian-archive-keyring arch-test'
     [arm64]='mmdebstrap debian-archive-keyring arch-test qemu-user-static'
     [tap]='python3-psycopg libpostgresql-jdbc-java default-jdk-headless nodejs node-pg'
-    [cluster]=python3-etcd
+    [integration]=python3-etcd
 )
 UNPACKED='pgbouncer patroni etcd-server'        # step.sh says why
 
@@ -54,7 +54,7 @@ nothing failed.  The steps are
   regress      SQL against expected output
   isolation    interleavings of several sessions
   tap          scripts that start, crash and restart servers
-  cluster      scripts that need other projects' programs, and millions of rows
+  integration  scripts that need other projects' programs, and millions of rows
   upgrade      pg_upgrade between majors
   packages     build, install and remove the packages, in a bare Debian
   soak         crashes, moved clocks and promotions at random
@@ -161,7 +161,7 @@ list_major() {
     fi
     list_suites "$1" "${steps[@]}"
     if is_here "$1"; then
-        ! wants cluster || scripts cluster | sed "s,^,$1/,"
+        ! wants integration || scripts integration | sed "s,^,$1/,"
     elif wants upgrade; then
         for upgrade in "${UPGRADES[@]}"; do
             [[ $upgrade != *-"$1" || " ${majors[*]} " != *" ${upgrade%-*} "* ]] || echo "$1/upgrade-${upgrade%-*}"
@@ -239,8 +239,8 @@ step_of() {
         */build) echo regress ;;
         */regress | */isolation | */soak | */sqlsmith) echo "${1#*/}" ;;
         */*)
-            if [[ -f $SOURCE/test/cluster/${1#*/}.pl ]]; then
-                echo cluster
+            if [[ -f $SOURCE/test/integration/${1#*/}.pl ]]; then
+                echo integration
             else
                 echo tap
             fi
@@ -294,10 +294,10 @@ install_all() {
             is_client_here "$package" || wanted+=("$package")
         done
     done
-    if wants tap || wants cluster; then
+    if wants tap || wants integration; then
         # shellcheck disable=SC2086 # one word for each package
         mapfile -t -O "${#wanted[@]}" wanted < <(libraries_of $UNPACKED)
-        ! wants cluster || wanted+=("postgresql-${majors[0]}-pglogical")
+        ! wants integration || wanted+=("postgresql-${majors[0]}-pglogical")
     fi
     mapfile -t wanted < <(installable "${wanted[@]}")
     install_packages "${wanted[@]}" || true
@@ -323,7 +323,7 @@ run_tests() {
     done < <(printf '%s\n' "${names[@]}" | sed -n 's,/.*,,p' | uniq)
     export SNOWFLAKE_RUN=$RUN SNOWFLAKE_PG_CONFIG=${GIVEN_CONFIG-}
     export SNOWFLAKE_SOAK="$minutes $seed" SNOWFLAKE_SECONDS=$((minutes * 15))
-    ! wants cluster || export SNOWFLAKE_ROWS=4000000
+    ! wants integration || export SNOWFLAKE_ROWS=4000000
     PERL5LIB=$SOURCE/test/perl attend setsid --wait \
         prove --merge --formatter Progress --jobs "$JOBS" "${rules[@]}" --rules 'par=*' \
         --exec "bash $SOURCE/test/step.sh" "${names[@]}"

@@ -103,7 +103,7 @@ make_port() {
 }
 
 # Programs that need no installation: PgBouncer, what doc/monitoring is tried
-# with, what test/cluster talks to; and for a Node.js that is not Debian's, its
+# with, what test/integration talks to; and for a Node.js that is not Debian's, its
 # own way to a package.
 add_tools() {
     local package
@@ -251,7 +251,7 @@ run_suite() {
     esac
 }
 
-script_path() { (cd "$SOURCE" && find test/t test/cluster test/hard test/soak.pl -name "$name.pl"); }
+script_path() { (cd "$SOURCE" && find test/t test/integration test/hard test/soak.pl -name "$name.pl"); }
 
 makefile_global() {
     local pgxs

@@ -43,9 +43,9 @@ my @words = (
 			qr/\b(?:Patroni|standby|Citus|Kubernetes|Docker|database|etcd)(?:'s?)? clusters?\b/i,
 			qr/\bDebian(?:'s own)? clusters?\b|\bcreates? (?:and starts? )?a cluster\b/,     # pg_createcluster
 			qr/\bcreate_main_cluster\b|[\w-]*-cluster\b|\bcluster_name\b/,
-			qr{\btest/cluster\b|\{t,cluster,perl\}},
+			
 		],
-		not_in => qr{^(?:doc/availability\.md|doc/citus\.md|test/cluster/|test/[^/]*\.sh$)},    # Patroni's, Citus'; a step's name
+		not_in => qr{^(?:doc/availability\.md|doc/citus\.md|test/integration/|test/[^/]*\.sh$)},    # Patroni's, Citus'; a step's name
 	},
 	{
 		say => 'exhausted',
@@ -145,7 +145,7 @@ find(
 
 			# what is made from the tree, and texts of others
 			$File::Find::prune = 1
-			  if $path =~ m{^(?:\.git|results|output_iso|tmp_check|tmp_check_iso|log|debian/\.debhelper|debian/postgresql-.*|build-.*|bench/results)$};
+			  if $path =~ m{^(?:\.git|results|output_iso|tmp_check|tmp_check_iso|log|test/clients/node_modules|debian/\.debhelper|debian/postgresql-.*|build-.*|bench/results)$};
 			return if $path =~ m{^(?:LICENSE|debian/copyright|test/t/047_words\.pl)$};
 			$text_of{$path} = words_of($path)
 			  if -f && $path =~ m{\.(?:md|c|h|sql|out|spec|pl|pm|sh|py|js|java|conf|ya?ml|json|pml|control|svg|in)$|/(?:rules|run|Makefile|Dockerfile)$|^(?:Makefile|Dockerfile)$};

@@ -15,17 +15,17 @@ ALTER DOMAIN photo_id ADD CHECK (VALUE >= 0) NOT VALID;
 CREATE TYPE pair AS (one snowflake, other bigint);
 CREATE TABLE photos (
     id       snowflake PRIMARY KEY DEFAULT snowflake_nextval(),
-    twin     photo_id UNIQUE DEFAULT snowflake_nextval(5),
+    mirror     photo_id UNIQUE DEFAULT snowflake_nextval(5),
     made     timestamptz GENERATED ALWAYS AS (snowflake_timestamp(id, 'discord')) STORED,
     history  snowflake[],
     pair     pair,
     url      text NOT NULL
 );
-INSERT INTO photos (id, twin, history, pair, url)
+INSERT INTO photos (id, mirror, history, pair, url)
     SELECT made(n), made(n + 1), ARRAY[made(n), '5'], ROW(made(n), made(n))::pair, 'u' || n
     FROM generate_series(1, 20000) AS n;
 CREATE INDEX photos_shard ON photos (snowflake_shard(id), id DESC);
-CREATE INDEX photos_hash ON photos USING hash (twin);
+CREATE INDEX photos_hash ON photos USING hash (mirror);
 CREATE INDEX photos_brin ON photos USING brin (id);
 CREATE INDEX photos_late ON photos (id) INCLUDE (url) WHERE id > 1470000000000000000;
 

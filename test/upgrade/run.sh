@@ -63,7 +63,7 @@ build() {
 }
 
 # The settings are the administrator's to carry over.
-make_cluster() {
+make_server() {
     "$BIN/$1/bin/initdb" --no-sync --auth=trust --encoding=UTF8 --locale=C \
         --data-checksums --pgdata="$DIR/data$1"
     cat "$DIR/stage$1/server.conf" - >>"$DIR/data$1/postgresql.conf" <<END
@@ -143,16 +143,16 @@ fi
 
 step "build for $old" build "$old"
 step "build for $new" build "$new"
-step "make a server of $old" make_cluster "$old"
+step "make a server of $old" make_server "$old"
 start "$old"
 step 'fill it' script "$SQL/fixture.sql"
 answer "$old"
-last=$(query 'SELECT greatest((SELECT max(id) FROM photos), (SELECT max(twin) FROM photos),
+last=$(query 'SELECT greatest((SELECT max(id) FROM photos), (SELECT max(mirror) FROM photos),
     (SELECT max(id) FROM by_time), (SELECT max(id) FROM by_shard), snowflake_nextval()::bigint)')
 [[ -z $remedy ]] || query "$remedy"
 stop "$old"
 
-step "make a server of $new" make_cluster "$new"
+step "make a server of $new" make_server "$new"
 cd "$DIR"                       # pg_upgrade leaves its things here
 step 'pg_upgrade' upgrade "$DIR/data$old" "$DIR/data$new"
 
@@ -188,7 +188,7 @@ is_same 'data are as they were' data
 is_same 'definitions are as they were' definitions
 is_same 'plans are as they were' plans
 is_true 'minting goes on above the old ids' "SELECT snowflake_nextval() > $last"
-is_true 'so do the defaults' "INSERT INTO photos (url) VALUES ('new') RETURNING id > $last AND twin > $last"
+is_true 'so do the defaults' "INSERT INTO photos (url) VALUES ('new') RETURNING id > $last AND mirror > $last"
 is_true 'in range partitions' \
     "INSERT INTO by_time VALUES (DEFAULT, 0) RETURNING id > $last AND tableoid = 'by_time_rest'::regclass"
 is_true 'in hash partitions' \
