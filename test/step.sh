@@ -170,10 +170,14 @@ copy_server() {
 
 installcheck() {
     local tools=$COPY/tools
+    local -a rows=()
+    if [[ ${SNOWFLAKE_ROWS-} && -z $ROOT ]]; then
+        rows=(SNOWFLAKE_ROWS="$SNOWFLAKE_ROWS")
+    fi
     as_tester env TEMP_CONFIG="$COPY/stage/server.conf" "${environment[@]}" \
         SNOWFLAKE_TOOLS="$tools" PYTHONPATH="$tools/usr/lib/python3/dist-packages" \
         PATH="${BINDIR:-$PROGRAMS/$major/bin}:/usr/local/bin:/usr/bin:/bin:$tools/usr/bin:$tools/usr/sbin" \
-        ${SNOWFLAKE_ROWS:+SNOWFLAKE_ROWS="$SNOWFLAKE_ROWS"} \
+        "${rows[@]}" \
         SNOWFLAKE_SOAK="${SNOWFLAKE_SOAK-}" SNOWFLAKE_SECONDS="$SECONDS_EACH" \
         timeout --kill-after=10 "$limit" make -s installcheck "$@"
 }
