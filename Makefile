@@ -6,7 +6,7 @@
 #   make installcheck           against a server that is set up as README.md says
 #   make dist                   what is committed, as snowflake-VERSION.tar.gz and .zip
 #
-# test/check.sh does all of it on throwaway servers of its own.
+# test/check.sh does all of it on throwaway servers.
 
 EXTENSION  = snowflake
 MODULE_big = snowflake
