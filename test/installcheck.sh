@@ -57,8 +57,8 @@ fi
 # The server
 
 is_superuser=$(sql 'SELECT rolsuper FROM pg_roles WHERE rolname = current_user') ||
-    die 'cannot connect to the server as you do. Run it as a superuser of the server:' \
-        'on Debian that is postgres, in a directory that postgres may write to.'
+    die 'cannot connect to the server. Run it as a superuser of the server: on Debian that is postgres,' \
+        'in a directory that postgres may write to. If the server has another port, set PGPORT.'
 [[ $is_superuser == t ]] ||
     die 'creating the extension needs a superuser of the server.'
 [[ $(sql 'SELECT pg_is_in_recovery()') == f ]] ||

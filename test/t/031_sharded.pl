@@ -172,9 +172,9 @@ set_shards($data[0], '12');
 set_shards($data[1], '0-3');
 sleep(4);
 
-my ($ids, $twice) = duplicates(stop_minters(@hasty));
+my ($hasty_ids, $twice) = duplicates(stop_minters(@hasty));
 cmp_ok($twice, '>', 0, 'without the check of the clocks, ids come twice');
-note("without the check: $ids ids, $twice of them twice");
+note("without the check: $hasty_ids ids, $twice of them twice");
 
 sub set_shards
 {

@@ -86,7 +86,7 @@ sub says
 }
 
 $node->safe_psql('postgres', 'CREATE ROLE plain LOGIN');
-says(qr/cannot connect to the server as you do/, 'nobody', PGUSER => 'nobody');
+says(qr/cannot connect to the server/, 'nobody', PGUSER => 'nobody');
 says(qr/creating the extension needs a superuser/, 'no superuser', PGUSER => 'plain');
 $node->safe_psql('postgres', 'DROP ROLE plain');
 restart_with_layout($node, 'discord');
