@@ -172,6 +172,26 @@ layout_position(const Layout *layout, int64 tick, int32 sequence)
 					(uint64) sequence);
 }
 
+/*
+ * Where a shard begins in a tick: at sequence number 0, or, with a spread, at one
+ * that "spread" bits can hold and that varies from tick to tick without a
+ * pattern.  So id % n is even also where ticks have one id.  The tick's other
+ * positions are above, and at least one is left.  The multipliers are those of
+ * splitmix64.
+ */
+static inline int64
+layout_first_position(const Layout *layout, int64 tick, int spread)
+{
+	int	   bits = Min(spread, layout->sequence_bits);
+	uint64 mix = (uint64) tick * UINT64CONST(0xbf58476d1ce4e5b9);
+
+	if (bits == 0)
+		return layout_position(layout, tick, 0);
+	mix = (mix ^ (mix >> 32)) * UINT64CONST(0x94d049bb133111eb);
+	return layout_position(layout, tick,
+						   (int32) ((mix >> 32) & layout_mask(bits)));
+}
+
 static inline int64
 layout_position_tick(const Layout *layout, int64 position)
 {

@@ -191,6 +191,30 @@ proof_position_after(void)
 	prove(layout_id_at(&layout, after - 1, shard) <= id);
 }
 
+/*
+ * Wherever a tick begins, it is in that tick, at a sequence number that the
+ * layout and the spread can hold, and after all positions of earlier ticks.
+ */
+void
+proof_first_position(void)
+{
+	Layout layout = the_layout();
+	int64  tick, first, last;
+	int32  spread = nondet_int32();
+
+	assume(spread >= 0 && spread <= 8);
+	tick = any_tick(&layout);
+	last = any_position(&layout);
+	first = layout_first_position(&layout, tick, spread);
+	prove(layout_position_tick(&layout, first) == tick);
+	prove(first >= layout_position(&layout, tick, 0));
+	prove(first - layout_position(&layout, tick, 0) <= layout_mask(spread));
+	if (spread == 0)
+		prove(first == layout_position(&layout, tick, 0));
+	if (layout_position_tick(&layout, last) < tick)
+		prove(last < first);
+}
+
 /* Ids that are minted are not negative, and have a time. */
 void
 proof_minted(void)
