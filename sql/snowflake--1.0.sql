@@ -130,7 +130,7 @@ CREATE FUNCTION snowflake_layouts(
         OUT name text, OUT in_use boolean, OUT epoch timestamptz, OUT tick interval,
         OUT fields text, OUT shards bigint, OUT capacity bigint, OUT expires_at timestamptz,
         OUT specification text, OUT source text)
-    RETURNS SETOF record ROWS 7
+    RETURNS SETOF record ROWS 9
     LANGUAGE C STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_layouts';
 
 CREATE VIEW snowflake_layouts AS SELECT * FROM snowflake_layouts();

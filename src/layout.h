@@ -13,8 +13,9 @@
 
 #include "datatype/timestamp.h"
 
-/* timestamp, a shard in up to two parts, sequence */
+/* timestamp, and, or one of them: a shard in up to two parts, sequence */
 #define LAYOUT_MAX_FIELDS 4
+#define LAYOUT_MAX_SHARD_FIELDS 2
 
 /* shard and sequence are int4 in SQL */
 #define LAYOUT_MAX_PART_BITS 31

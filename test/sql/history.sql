@@ -75,7 +75,15 @@ SELECT layout, cardinality(ids) AS rows,
        ids = ARRAY(SELECT * FROM ruled(ARRAY(SELECT created_at FROM times ORDER BY created_at, nr), 7, layout)) AS by_the_rule,
        ids = ARRAY(SELECT DISTINCT id FROM unnest(ids) AS id ORDER BY id) AS increasing,
        ids = history_of(layout) AS the_same_again
-  FROM unnest(ARRAY['twitter', 'discord', 'instagram', 'sonyflake', 'sonyflake2', 'pgedge']) AS layout, history_of(layout) AS ids;
+  FROM unnest(ARRAY['twitter', 'discord', 'instagram', 'sonyflake', 'sonyflake2', 'pgedge', 'clickhouse']) AS layout, history_of(layout) AS ids;
+
+-- with no shard, and with no sequence number: then the rows of a millisecond
+-- take as many
+SELECT snowflake_sequence(snowflake_history('2024-05-01Z', 0, 'mastodon') OVER (), 'mastodon') FROM generate_series(1, 3);
+SELECT d.created_at, d.shard, d.sequence
+  FROM (SELECT snowflake_history('2024-05-01Z', 3, 'epoch=2024-01-01 unit=1ms fields=timestamp:41,shard:10') OVER () AS id
+          FROM generate_series(1, 3)) AS h,
+       snowflake_decode(id, 'epoch=2024-01-01 unit=1ms fields=timestamp:41,shard:10') AS d;
 
 -- a shard for each of several groups, and what is taken for a time
 SELECT d.shard, count(*), count(DISTINCT id), min(d.created_at), max(d.created_at)
