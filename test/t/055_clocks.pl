@@ -1,6 +1,6 @@
 # doc/clocks.md: a leap second sets the clock back by a second.  With the default
-# tolerance calls wait for it and none fails; ids stay unique and in order.  With
-# less, calls fail.  A second that is left out makes nobody wait.
+# tolerance calls wait for it and none fails; ids stay unique and in order.  A
+# second that is left out makes nobody wait.  004_clock.pl has less tolerance.
 
 use strict;
 use warnings;
@@ -22,25 +22,31 @@ CREATE PROCEDURE mint_on(who int) LANGUAGE plpgsql AS $$
 BEGIN
 	WHILE NOT EXISTS (SELECT FROM gate) LOOP
 		INSERT INTO ids (who, id) SELECT who, snowflake_nextval() FROM generate_series(1, 10);
-		COMMIT;
-		PERFORM pg_sleep(0.005);
+		COMMIT;		-- and no pg_sleep(), which goes by the same clock
 	END LOOP;
 END $$;
 SQL
 
-my @sessions = map { start_session($node, "CALL mint_on($_)") } 1 .. 3;
+my @sessions = map { start_session($node, "CALL mint_on($_)") } 1 .. 2;
 my $minted = sub {
 	my $before = count_of($node, 'ids');
 	return wait_until($node, "SELECT count(*) > $before + 100 FROM ids");
 };
 
-ok($minted->(), 'three sessions mint');
+ok($minted->(), 'two sessions mint');
 is($node->safe_psql('postgres', 'SELECT clock_behind FROM pg_stat_snowflake'), 0, 'no clock is behind');
-set_clock($node, -1);
-ok($minted->(), 'and go on after a leap second');
-cmp_ok($node->safe_psql('postgres', 'SELECT clock_behind FROM pg_stat_snowflake'), '>', 0, 'for which they waited');
-set_clock($node, 0);
-ok($minted->(), 'and after a second that is left out');
+# (on a machine that is busy for a second nobody may notice: so, more than one)
+my $waited = 0;
+for (1 .. 10)
+{
+	set_clock($node, -1);
+	ok($minted->(), 'and go on after a leap second');
+	$waited = $node->safe_psql('postgres', 'SELECT clock_behind FROM pg_stat_snowflake');
+	set_clock($node, 0);
+	ok($minted->(), 'and after a second that is left out');
+	last if $waited > 0;
+}
+cmp_ok($waited, '>', 0, 'for the leap second they waited');
 $node->safe_psql('postgres', 'INSERT INTO gate VALUES (true)');
 for my $session (@sessions)
 {
@@ -50,11 +56,5 @@ is($node->safe_psql('postgres', <<'SQL'), '0|0', 'no id twice, and none that goe
 SELECT count(*) - count(DISTINCT id), count(*) FILTER (WHERE id < before)
   FROM (SELECT id, lag(id) OVER (PARTITION BY who ORDER BY n) AS before FROM ids) AS i
 SQL
-
-# with less tolerance than a second
-$node->safe_psql('postgres', 'SELECT snowflake_nextval()');
-set_clock($node, -1);
-fails_with($node, "SET snowflake.clock_tolerance = '10ms'; SELECT snowflake_nextval()", '58000',
-	qr/clock is .* behind the last snowflake id/, 'with less tolerance a call fails in the leap second');
 
 done_testing();
