@@ -15,6 +15,7 @@ OBJS = \
 	src/decode.o \
 	src/errors.o \
 	src/generator.o \
+	src/history.o \
 	src/horizon.o \
 	src/identity.o \
 	src/layout.o \

@@ -130,7 +130,7 @@ CREATE FUNCTION snowflake_layouts(
         OUT name text, OUT in_use boolean, OUT epoch timestamptz, OUT tick interval,
         OUT fields text, OUT shards bigint, OUT capacity bigint, OUT expires_at timestamptz,
         OUT specification text, OUT source text)
-    RETURNS SETOF record ROWS 7
+    RETURNS SETOF record ROWS 9
     LANGUAGE C STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_layouts';
 
 CREATE VIEW snowflake_layouts AS SELECT * FROM snowflake_layouts();
@@ -313,6 +313,18 @@ COMMENT ON FUNCTION snowflake_lastval() IS 'last id minted in this session';
 COMMENT ON FUNCTION snowflake_copy_nextval(internal) IS 'what COPY calls in place of snowflake_nextval()';
 COMMENT ON FUNCTION snowflake_copy_nextval(internal, integer) IS 'what COPY calls in place of snowflake_nextval(integer)';
 COMMENT ON FUNCTION snowflake_nextval_support(internal) IS 'planner support of snowflake_nextval';
+
+-- Ids for rows that exist, by the minting rule applied to the past.  Not STRICT,
+-- because the server does not look at that for a window function: it refuses NULL
+-- itself.
+
+CREATE FUNCTION snowflake_history(created_at timestamptz, shard integer) RETURNS snowflake WINDOW
+    LANGUAGE C STABLE CALLED ON NULL INPUT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_history';
+CREATE FUNCTION snowflake_history(created_at timestamptz, shard integer, layout text) RETURNS snowflake WINDOW
+    LANGUAGE C STABLE CALLED ON NULL INPUT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_history';
+
+COMMENT ON FUNCTION snowflake_history(timestamptz, integer) IS 'id for a row that exists, with its time, in the server''s layout';
+COMMENT ON FUNCTION snowflake_history(timestamptz, integer, text) IS 'id for a row that exists, with its time, in a given layout';
 
 -- Durability and identity: the time up to which ids may be minted, as it is on
 -- disk, and which server wrote it.

@@ -474,19 +474,21 @@ read_tick(void)
 /*
  * THE MINTING RULE: the next position of a shard is the greatest of the
  * present tick's first, the last one's successor, and the caller's floor.  It
- * is taken if its tick has begun.
+ * is taken if its tick has begun.  The tick's first position is that of sequence
+ * number 0, unless snowflake.spread moves it up.
  */
 static pg_attribute_always_inline Outcome
 take(ShardState *shard, const Layout *layout, int64 tick, int64 floor,
 	 int64 *position)
 {
 	Outcome outcome = TAKEN;
-	int64	least = Max(layout_position(layout, tick, 0), floor);
 	int64	last;
 
 	SpinLockAcquire(&shard->lock);
 	last = shard->last;
-	*position = Max(least, last + 1);
+	*position = Max(last + 1, floor);
+	if (*position <= layout_position(layout, tick, 0))
+		*position = layout_first_position(layout, tick, settings_spread);
 	if (layout_position_tick(layout, *position) <= tick)
 	{
 		shard->last = *position;
@@ -617,7 +619,9 @@ mint_on_own(const Layout *layout, const OwnShards *own)
 			{
 				int64 id = layout_id_at(layout, position, shard);
 
-				if (is_new && layout_sequence(layout, id) > 0 &&
+				if (is_new &&
+					position >
+						layout_first_position(layout, tick, settings_spread) &&
 					layout_tick(layout, my_last_id()) != tick)
 					met_others = true;
 				my_last_own_id = id;

@@ -16,6 +16,18 @@
 #include "common/int.h"
 #include "layout.h"
 
+/* Do two layouts read every id alike, whatever they call their fields? */
+bool
+layout_is_same(const Layout *one, const Layout *other)
+{
+	return one->epoch == other->epoch && one->tick_us == other->tick_us &&
+		   one->timestamp_shift == other->timestamp_shift &&
+		   one->shard_bits == other->shard_bits &&
+		   one->shard_shift == other->shard_shift &&
+		   one->sequence_bits == other->sequence_bits &&
+		   one->sequence_shift == other->sequence_shift;
+}
+
 /* The tick that a time falls into; false if no int64 holds an id of it. */
 bool
 layout_tick_of_time(const Layout *layout, TimestampTz time, int64 *tick)

@@ -13,8 +13,9 @@
 
 #include "datatype/timestamp.h"
 
-/* timestamp, a shard in up to two parts, sequence */
+/* timestamp, and, or one of them: a shard in up to two parts, sequence */
 #define LAYOUT_MAX_FIELDS 4
+#define LAYOUT_MAX_SHARD_FIELDS 2
 
 /* shard and sequence number are int4 in SQL */
 #define LAYOUT_MAX_PART_BITS 31
@@ -101,6 +102,7 @@ extern void layout_describe(const Layout *layout, char *buffer, size_t size);
 extern void layout_format_time(TimestampTz time, char *buffer, size_t size);
 
 extern int	layout_quotable(const char *start, const char *end);
+extern bool layout_is_same(const Layout *one, const Layout *other);
 extern bool layout_tick_of_time(const Layout *layout, TimestampTz time,
 								int64 *tick);
 
@@ -169,6 +171,26 @@ layout_position(const Layout *layout, int64 tick, int32 sequence)
 {
 	return (int64) (((uint64) tick << layout->sequence_bits) |
 					(uint64) sequence);
+}
+
+/*
+ * Where a shard begins in a tick: at sequence number 0, or, with a spread, at one
+ * that "spread" bits can hold and that varies from tick to tick without a
+ * pattern.  So id % n is even also where ticks have one id.  The tick's other
+ * positions are above, and at least one is left.  The multipliers are those of
+ * splitmix64.
+ */
+static inline int64
+layout_first_position(const Layout *layout, int64 tick, int spread)
+{
+	int	   bits = Min(spread, layout->sequence_bits);
+	uint64 mix = (uint64) tick * UINT64CONST(0xbf58476d1ce4e5b9);
+
+	if (bits == 0)
+		return layout_position(layout, tick, 0);
+	mix = (mix ^ (mix >> 32)) * UINT64CONST(0x94d049bb133111eb);
+	return layout_position(layout, tick,
+						   (int32) ((mix >> 32) & layout_mask(bits)));
 }
 
 static inline int64

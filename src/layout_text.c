@@ -12,8 +12,9 @@
  * Invariants of every Layout that layout_parse() returns:
  *	- the timestamp is the topmost field and is followed by one shard, in one
  *	  part or two neighbouring ones, and one sequence number, in either order;
- *	- the widths are at least 1 and sum to at most 64, those of the shard and
- *	  of the sequence number to at most 31;
+ *	  or by one of the two, and the other one has no bits and is always 0;
+ *	- the widths of fields are at least 1 and sum to at most 64, those of the
+ *	  shard and of the sequence number to at most 31;
  *	- every id that can be minted (ticks 0 to last_mint_tick) is positive, and
  *	  the server can hold its time.
  *
@@ -74,7 +75,12 @@ const LayoutPreset layout_presets[] = {
 	{"pgedge",
 	 "epoch=1672531200000 unit=1ms"
 	 " fields=timestamp:41,node:10,sequence:12",
-	 "pgEdge, snowflake extension 2.x"}};
+	 "pgEdge, snowflake extension 2.x"},
+	{"mastodon", "epoch=0 unit=1ms fields=timestamp:48,sequence:16",
+	 "Mastodon, timestamp_id (lib/mastodon/snowflake.rb)"},
+	{"clickhouse",
+	 "epoch=0 unit=1ms fields=timestamp:41,machine:10,sequence:12",
+	 "ClickHouse, generateSnowflakeID"}};
 
 const int layout_preset_count = lengthof(layout_presets);
 
@@ -427,15 +433,15 @@ parse_fields(Span span, Layout *layout, LayoutError *error)
 	return true;
 }
 
-/* Are the parts of a shard neighbours, so that they make one number? */
+/* Are the fields of each part neighbours, so that they make one number? */
 static bool
-shard_is_contiguous(const Layout *layout)
+parts_are_contiguous(const Layout *layout, int nparts)
 {
 	int changes = 0;
 
 	for (int i = 1; i < layout->nfields; i++)
 		changes += layout->fields[i].part != layout->fields[i - 1].part;
-	return changes == 2;
+	return changes == nparts - 1;
 }
 
 /* Check the fields as a whole and derive the shift of each. */
@@ -443,6 +449,7 @@ static bool
 place_fields(Layout *layout, LayoutError *error)
 {
 	int total = 0;
+	int count[LAYOUT_SEQUENCE + 1] = {0, 0, 0};
 	int bits[LAYOUT_SEQUENCE + 1] = {0, 0, 0};
 	int shift[LAYOUT_SEQUENCE + 1] = {0, 0, 0};
 
@@ -455,17 +462,20 @@ place_fields(Layout *layout, LayoutError *error)
 		if (bits[field->part] == 0)
 			shift[field->part] = total;
 		field->shift = total;
+		count[field->part]++;
 		bits[field->part] += field->bits;
 		total += field->bits;
 	}
 	if (total > ID_BITS)
 		return fail(error, "fields sum to %d bits, and an id has %d", total,
 					ID_BITS);
-	if (bits[LAYOUT_SHARD] == 0)
-		return fail(error, "there is no shard");
-	if (bits[LAYOUT_SEQUENCE] == 0)
-		return fail(error, "there is no sequence");
-	if (!shard_is_contiguous(layout))
+	if (count[LAYOUT_SHARD] == 0 && count[LAYOUT_SEQUENCE] == 0)
+		return fail(error, "there is neither a shard nor a sequence");
+	if (count[LAYOUT_SHARD] > LAYOUT_MAX_SHARD_FIELDS)
+		return fail(error, "the shard has %d parts, and the most is %d",
+					count[LAYOUT_SHARD], LAYOUT_MAX_SHARD_FIELDS);
+	if (!parts_are_contiguous(layout, 1 + (count[LAYOUT_SHARD] > 0) +
+										  (count[LAYOUT_SEQUENCE] > 0)))
 		return fail(error, "the two parts of a shard must be neighbours");
 	if (bits[LAYOUT_SHARD] > LAYOUT_MAX_PART_BITS)
 		return fail(error, "the shard has %d bits, and the most is %d",

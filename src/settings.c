@@ -35,6 +35,7 @@
 #define SETTING_CLOCK_TOLERANCE "snowflake.clock_tolerance"
 #define SETTING_RESERVE "snowflake.reserve"
 #define SETTING_REFUSE_CLONE "snowflake.refuse_clone"
+#define SETTING_SPREAD "snowflake.spread"
 
 /* as the server shows them */
 static char *layout_text;
@@ -42,8 +43,9 @@ static char *own_shards_text;
 static int	 clock_tolerance_ms;
 static int	 reserve_ms;
 
-/* as the server shows it; asked for with each id, hence no function */
+/* as the server shows them; asked for with each id, hence no functions */
 bool settings_refuse_clone;
+int	 settings_spread;
 
 /* as the check hooks parsed them */
 static const Layout	   *setting_layout;
@@ -84,6 +86,7 @@ settings_define(void)
 	const char *asked_tolerance = asked_for(SETTING_CLOCK_TOLERANCE);
 	const char *asked_reserve = asked_for(SETTING_RESERVE);
 	const char *asked_refuse = asked_for(SETTING_REFUSE_CLONE);
+	const char *asked_spread = asked_for(SETTING_SPREAD);
 
 	/* first, because shards are checked against it */
 	DefineCustomStringVariable(
@@ -122,6 +125,15 @@ settings_define(void)
 		"Until snowflake_accept_clone() is called. Off: it only says so.",
 		&settings_refuse_clone, false, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	insist(SETTING_REFUSE_CLONE, asked_refuse);
+
+	DefineCustomIntVariable(
+		SETTING_SPREAD,
+		"How many bits of a tick's first sequence number vary.",
+		"0: ticks begin with sequence number 0. n: id % 2^n is even at low "
+		"rates, and a tick has up to 2^n - 1 ids less.",
+		&settings_spread, 0, 0, SETTINGS_MAX_SPREAD, PGC_SUSET, 0, NULL, NULL,
+		NULL);
+	insist(SETTING_SPREAD, asked_spread);
 
 	MarkGUCPrefixReserved("snowflake");
 }

@@ -23,7 +23,11 @@ typedef struct OwnShards
 	int32 shard[FLEXIBLE_ARRAY_MEMBER];
 } OwnShards;
 
+/* snowflake.spread counts bits of the sequence number. */
+#define SETTINGS_MAX_SPREAD 8
+
 extern bool settings_refuse_clone;
+extern int	settings_spread;
 
 extern void settings_define(void);
 

@@ -22,7 +22,7 @@ HERE=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=test/lib.sh
 . "$HERE/../lib.sh"
 LIMIT=60                        # seconds for one proof
-PROOFS=(pack_unpack unpack_pack order position_after minted)
+PROOFS=(pack_unpack unpack_pack order position_after first_position minted)
 SONYFLAKE=3                     # the first preset that every proof is about
 WORK=$(mktemp -d "$root/tmp/snowflake-proof.XXXXXX")
 SCRATCH=("$WORK")
@@ -34,6 +34,7 @@ FAULTS=(
     's/(uint64) shard << layout->shard_shift/(uint64) shard << layout->sequence_shift/ unpack_pack'
     's/return position >> layout->sequence_bits/return -(position >> layout->sequence_bits)/ order'
     's/shard > layout_shard(layout, id) ?/shard >= layout_shard(layout, id) ?/ position_after'
+    's/Min(spread, layout->sequence_bits)/layout->sequence_bits + 1/ first_position'
     's/layout_mask(tick_bits)/layout_mask(tick_bits + 1)/ minted'
     's/total > ID_BITS/total > ID_BITS + 1/ place_fields'
 )

@@ -26,6 +26,8 @@
  *   LATEST_BEFORE_HORIZON   a minter reads the two bounds the other way round
  *   UNLOCKED_TAKE           a minter reads and writes the shard's position
  *                           without holding its lock between the two
+ *   SPREAD_ANEW             snowflake.spread begins a tick anywhere again, although
+ *                           the shard has minted in it (with PER_TICK=2)
  *   RECORD_GOES_DOWN        the worker may write less than it has published,
  *                           as it would after snowflake.reserve was lowered
  *   STOP_TOO_SOON           a clean stop lowers the record while others mint
@@ -73,8 +75,9 @@
  *     the bounds, so a call on another shard is, to this one, a call that
  *     raises the latest tick and then takes nothing; any call may do that.  So
  *     may one that is cancelled.
- *   - The floor of a session that mints on the server's own shards: a minter
- *     may skip any positions that are left in the tick.
+ *   - The floor of a session that mints on the server's own shards, and where
+ *     snowflake.spread begins a tick: a minter may skip any positions that are
+ *     left in the tick.
  *   - Errors and the death of the worker alone: it may give up between any two
  *     of its steps, and begins again.
  *   - The temporary file, which nobody reads.  The record's layout, its
@@ -226,12 +229,14 @@ proctype Minter(byte s)
 			/* take() */
 			atomic {
 				if
+#ifndef SPREAD_ANEW
 				:: me.next > first_position(tick) -> position = me.next
+#endif
 				:: else -> position = first_position(tick)
 				fi;
 #if PER_TICK > 1
 				do
-				:: tick_of(position + 1) == tick -> position++	/* its floor */
+				:: tick_of(position + 1) == tick -> position++	/* its floor, or the spread */
 				:: break
 				od;
 #endif

@@ -18,6 +18,9 @@ twitter,1541815603606036480,2022-06-28T16:07:40.105Z,378,0,datacenter 11 worker 
 instagram,11637205501278089,2011-09-09T22:28:04.721Z,1341,905,the worked example of Instagram's article (user 31341 on 2000 shards; sequence 5001)
 pgedge,136169504773242881,2024-01-11T18:08:59.845Z,0,1,documented under an older bit order as node 1; the current order gives node 0 count 1
 sonyflake,417244747766235137,2022-07-19T10:34:09.750Z,1,1,composed from the published rule: time field 24869724975 with sequence 1 and machine 1
+mastodon,103270115826048975,2019-12-08T03:48:33.849Z,0,40911,the status in Mastodon's API documentation; created_at there is 52 ms later
+clickhouse,7204436857747984384,2024-06-06T10:59:58.851Z,205,0,the id in ClickHouse's documentation of snowflakeIDToDateTime64
+clickhouse,7199081390080409600,2024-05-22T16:19:15.859Z,484,0,the id in ClickHouse's documentation of generateSnowflakeID
 \.
 
 SELECT v.layout, v.id, d.*
@@ -65,7 +68,10 @@ VALUES ('epoch=2024-01-01 unit=1ms fields=timestamp:41,sequence:12,shard:10'),
        ('epoch=2024-01-01T00:00:00.000005Z unit=7ms fields=timestamp:41,node:9,sequence:13'),
        ('epoch=2024-01-01 unit=1us fields=timestamp:61,shard:1,sequence:1'),
        ('epoch=2024-01-01 unit=1s fields=timestamp:20,shard:31,sequence:12'),
-       ('epoch=2024-01-01 unit=60s fields=timestamp:20,sequence:31,shard:12');
+       ('epoch=2024-01-01 unit=60s fields=timestamp:20,sequence:31,shard:12'),
+       ('epoch=2024-01-01 unit=1ms fields=timestamp:41,shard:10'),
+       ('epoch=2024-01-01 unit=1ms fields=timestamp:41,worker:5,process:5'),
+       ('epoch=2024-01-01 unit=1us fields=timestamp:61,sequence:2');
 
 CREATE TABLE samples AS
 SELECT ('x' || left(md5(n::text), 16))::bit(64)::bigint AS id

@@ -98,6 +98,10 @@ INSERT INTO good (specification) VALUES
     ('epoch=2024-01-01 unit=1ms fields=timestamp:41,datacenter:3,worker:7,sequence:12'),
     ('epoch=2024-01-01 unit=1ms fields=timestamp:41,node:9,process:1,sequence:12'),
     ('epoch=2024-01-01 unit=1ms fields=timestamp:41,machine:2,shard:8,sequence:12'),
+    -- no sequence number, or no shard
+    ('epoch=2024-01-01 unit=1ms fields=timestamp:41,shard:22'),
+    ('epoch=2024-01-01 unit=1ms fields=timestamp:41,worker:12,process:10'),
+    ('epoch=2024-01-01 unit=1ms fields=timestamp:41,sequence:22'),
     -- widths: all 64 bits and few, the longest parts and the shortest
     ('epoch=2024-01-01 unit=1ms fields=timestamp:42,shard:10,sequence:12'),
     ('epoch=2024-01-01 unit=1ms fields=timestamp:41,shard:4,sequence:8'),
@@ -201,10 +205,10 @@ SELECT fields, refused('epoch=0 unit=1ms fields=' || fields)
                     'timestamp:41,shard:10,counter:12', 'timestamp=41,shard=10,sequence=12',
                     -- too many, too few, in another order
                     'timestamp:41,datacenter:3,worker:3,process:3,sequence:12',
-                    'timestamp:41,datacenter:3,worker:3,process:3',
+                    'timestamp:41,datacenter:3,worker:3,process:3', 'timestamp:41,datacenter:3,sequence:6,worker:3,process:3',
                     'timestamp:41,shard:5,shard:5,sequence:12', 'timestamp:20,timestamp:21,shard:10,sequence:12',
                     'timestamp:41,shard:10,sequence:6,sequence:6',
-                    'timestamp:41', 'timestamp:41,shard:10', 'timestamp:41,sequence:12', 'shard:10,sequence:12',
+                    'timestamp:41', 'shard:10,sequence:12', 'sequence:12,timestamp:41',
                     'shard:10,timestamp:41,sequence:12', 'sequence:12,timestamp:41,shard:10',
                     'timestamp:41,worker:5,sequence:12,process:5',
                     -- widths

@@ -64,6 +64,18 @@ SHOW snowflake.refuse_clone;
 SET snowflake.refuse_clone = on;
 ALTER SYSTEM SET snowflake.refuse_clone = 'perhaps';
 
+-- where ticks begin is a superuser's too, for his sessions
+SHOW snowflake.spread;
+SET snowflake.spread = 8;
+SELECT snowflake_nextval(5) > 0 AS minted;
+SET snowflake.spread = 'wide';
+\set VERBOSITY sqlstate
+SET snowflake.spread = 9;
+SET snowflake.spread = -1;
+\set VERBOSITY default
+SHOW snowflake.spread;
+RESET snowflake.spread;
+
 -- what is misspelt is refused
 SET snowflake.shard = '5';
 SET snowflake.layouts = 'twitter';
@@ -74,6 +86,7 @@ SET ROLE regress_snowflake_minter;
 SELECT snowflake_shard(snowflake_nextval(5)), snowflake_shard(snowflake_lastval());
 SET snowflake.shards = '5';
 SET snowflake.clock_tolerance = 0;
+SET snowflake.spread = 1;
 ALTER ROLE regress_snowflake_minter SET snowflake.shards = '5';
 SELECT count(*) > 0 AS layouts FROM snowflake_layouts;
 \set VERBOSITY sqlstate

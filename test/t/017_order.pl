@@ -12,9 +12,9 @@ use Test::More;
 
 my $node = new_server('order', conf => "snowflake.shards = '0-7'");
 
-# --- every preset, the sequence below the shard and above
+# --- every preset with so many shards, the sequence below the shard and above
 
-for my $layout (split(/\n/, $node->safe_psql('postgres', 'SELECT name FROM snowflake_layouts ORDER BY name')))
+for my $layout (split(/\n/, $node->safe_psql('postgres', 'SELECT name FROM snowflake_layouts WHERE shards >= 8 ORDER BY name')))
 {
 	restart_with_layout($node, $layout);
 	is( $node->safe_psql('postgres', <<'SQL'), "0\nt", "$layout: the ids of snowflake_nextval() increase");

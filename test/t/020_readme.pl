@@ -51,13 +51,13 @@ sub has_rows
 	return;
 }
 
-has_rows(<<'SQL', 6, 'presets');
+has_rows(<<'SQL', 8, 'presets');
 SELECT format('| `%s` | %s | %s ms | `%s` | %s | %s | %s | %s |', name,
 	(extract(epoch FROM epoch) * 1000)::bigint, (extract(epoch FROM tick) * 1000)::int,
 	fields, shards, capacity, expires_at::date, source)
 FROM snowflake_layouts
 SQL
-has_rows(<<'SQL', 5, 'settings');
+has_rows(<<'SQL', 6, 'settings');
 SELECT format('| `%s` | %s | %s |', name, context,
 	CASE WHEN boot_val = '' THEN 'empty'
 		WHEN unit = 'ms' THEN format('`%ss`', boot_val::int / 1000)

@@ -20,7 +20,7 @@ check_fields(const Layout *l)
 {
 	int total = 0;
 
-	must(l->nfields >= 3 && l->nfields <= LAYOUT_MAX_FIELDS);
+	must(l->nfields >= 2 && l->nfields <= LAYOUT_MAX_FIELDS);
 	must(l->fields[0].part == LAYOUT_TIMESTAMP);
 	for (int i = l->nfields - 1; i >= 0; i--)
 	{
@@ -30,11 +30,14 @@ check_fields(const Layout *l)
 		total += l->fields[i].bits;
 	}
 	must(total <= ID_BITS);
-	must(l->shard_bits >= 1 && l->shard_bits <= LAYOUT_MAX_PART_BITS);
-	must(l->sequence_bits >= 1 && l->sequence_bits <= LAYOUT_MAX_PART_BITS);
+	must(l->shard_bits >= 0 && l->shard_bits <= LAYOUT_MAX_PART_BITS);
+	must(l->sequence_bits >= 0 && l->sequence_bits <= LAYOUT_MAX_PART_BITS);
+	must(l->shard_bits + l->sequence_bits >= 1);
 	must(l->timestamp_shift == l->shard_bits + l->sequence_bits);
 	must((l->shard_shift == 0 && l->sequence_shift == l->shard_bits) ||
-		 (l->sequence_shift == 0 && l->shard_shift == l->sequence_bits));
+		 (l->sequence_shift == 0 && l->shard_shift == l->sequence_bits) ||
+		 (l->shard_shift == 0 && l->sequence_shift == 0 &&
+		  Min(l->shard_bits, l->sequence_bits) == 0));
 }
 
 /* All that is minted is positive, and the server can hold its time. */

@@ -39,21 +39,22 @@ pg_vsnprintf(char *buffer, size_t size, const char *format, va_list args)
 
 /*
  * What the head of src/layout_text.c promises of a layout, as far as arithmetic
- * goes: the parts lie side by side from bit 0 up.
+ * goes: the parts lie side by side from bit 0 up, and one of them may have no
+ * bits.
  */
 static bool
 is_sound(const Layout *layout)
 {
-	bool shard_first = layout->shard_shift == 0;
+	int	 shard_bits = layout->shard_bits;
+	int	 sequence_bits = layout->sequence_bits;
+	bool shard_is_lowest = layout->sequence_shift > 0 || shard_bits == 0;
 
-	return layout->shard_bits >= 1 &&
-		   layout->shard_bits <= LAYOUT_MAX_PART_BITS &&
-		   layout->sequence_bits >= 1 &&
-		   layout->sequence_bits <= LAYOUT_MAX_PART_BITS &&
-		   layout->shard_shift == (shard_first ? 0 : layout->sequence_bits) &&
-		   layout->sequence_shift == (shard_first ? layout->shard_bits : 0) &&
-		   layout->timestamp_shift ==
-			   layout->shard_bits + layout->sequence_bits;
+	return shard_bits >= 0 && shard_bits <= LAYOUT_MAX_PART_BITS &&
+		   sequence_bits >= 0 && sequence_bits <= LAYOUT_MAX_PART_BITS &&
+		   shard_bits + sequence_bits >= 1 &&
+		   layout->shard_shift == (shard_is_lowest ? 0 : sequence_bits) &&
+		   layout->sequence_shift == (shard_is_lowest ? shard_bits : 0) &&
+		   layout->timestamp_shift == shard_bits + sequence_bits;
 }
 
 /* printed by presets.c */
@@ -189,6 +190,30 @@ proof_position_after(void)
 	after = layout_position_after(&layout, id, shard);
 	prove(layout_id_at(&layout, after, shard) > id);
 	prove(layout_id_at(&layout, after - 1, shard) <= id);
+}
+
+/*
+ * Wherever a tick begins, it is in that tick, at a sequence number that the
+ * layout and the spread can hold, and after all positions of earlier ticks.
+ */
+void
+proof_first_position(void)
+{
+	Layout layout = the_layout();
+	int64  tick, first, last;
+	int32  spread = nondet_int32();
+
+	assume(spread >= 0 && spread <= 8);
+	tick = any_tick(&layout);
+	last = any_position(&layout);
+	first = layout_first_position(&layout, tick, spread);
+	prove(layout_position_tick(&layout, first) == tick);
+	prove(first >= layout_position(&layout, tick, 0));
+	prove(first - layout_position(&layout, tick, 0) <= layout_mask(spread));
+	if (spread == 0)
+		prove(first == layout_position(&layout, tick, 0));
+	if (layout_position_tick(&layout, last) < tick)
+		prove(last < first);
 }
 
 /* Ids that are minted are not negative, and have a time. */
