@@ -16,11 +16,12 @@ CREATE TABLE ids (id snowflake, at timestamptz, n integer);
 DO $$
 DECLARE f record;
 BEGIN
-    FOR f IN SELECT p.proname AS name, p.pronargs, p.proargtypes[0]::regtype AS type
+    FOR f IN SELECT p.proname AS name, p.prokind, p.pronargs, p.proargtypes[0]::regtype AS type
                FROM pg_proc AS p JOIN pg_depend AS d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
               WHERE 'layout' <> ALL (coalesce(proargnames, '{}'))
                 AND proname IN (SELECT proname FROM pg_proc WHERE 'layout' = ANY (proargnames)) LOOP
-        EXECUTE format('CREATE VIEW uses_%1$s AS SELECT 1 AS x FROM ids, %1$s(%2$s)', f.name,
+        EXECUTE format(CASE f.prokind WHEN 'w' THEN 'CREATE VIEW uses_%1$s AS SELECT %1$s(%2$s) OVER () AS x FROM ids'
+                       ELSE 'CREATE VIEW uses_%1$s AS SELECT 1 AS x FROM ids, %1$s(%2$s)' END, f.name,
                        CASE f.type WHEN 'bigint'::regtype THEN 'id' ELSE 'at' END || repeat(', n', f.pronargs - 1));
     END LOOP;
     FOR f IN SELECT oid, oprname, oprleft FROM pg_operator

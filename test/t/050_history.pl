@@ -79,6 +79,29 @@ SELECT bool_and(id::timestamptz = date_trunc('milliseconds', created_at))
  WHERE created_at < timestamptz '2024-05-01 01:00Z' OR created_at > timestamptz '2024-05-01 01:10Z'
 SQL
 
+# --- shards on which this server mints: those of snowflake.shards, in a layout
+# --- that is the server's, whatever its fields are called, and in no other; and
+# --- those on which it has minted
+
+my $one = "FROM (VALUES (timestamptz '2024-05-01Z')) AS v (t)";
+my $own = "SET snowflake.shards = '3,5-7';";
+
+fails_with($node, "$own SELECT snowflake_history(t, 6) OVER () $one", '55006',
+	qr/this server mints ids on shard 6.*"snowflake\.shards" is "3,5-7".*keep it out/s, 'a shard of snowflake.shards is refused');
+for my $layout ('twitter', 'epoch=1288834974657 unit=1ms fields=timestamp:41,shard:10,sequence:12')
+{
+	fails_with($node, "$own SELECT snowflake_history(t, 7, '$layout') OVER () $one", '55006',
+		qr/this server mints ids on shard 7/, "and in the layout $layout");
+}
+for my $free ("2)", "4)", "8)", "6, 'pgedge')", "6, 'epoch=1288834974657 unit=1ms fields=timestamp:41,sequence:12,shard:10')")
+{
+	is($node->safe_psql('postgres', "$own SELECT snowflake_history(t, $free OVER () > 0 $one"), 't', "others are not: $free");
+}
+is($node->safe_psql('postgres', "SELECT snowflake_history(t, 811) OVER () > 0 $one"), 't', 'one on which nobody minted is not');
+$node->safe_psql('postgres', 'SELECT snowflake_nextval(811)');
+fails_with($node, "SELECT snowflake_history(t, 811) OVER () $one", '55006',
+	qr/this server mints ids on shard 811.*It has minted there since it started/s, 'and one on which somebody minted is');
+
 # --- plans: the same ids by a hash join, by a merge join, and by a nested loop,
 # --- which is told to scan the window once, or refuses
 
@@ -106,7 +129,6 @@ SQL
 
 $node->append_conf('postgresql.conf', "shared_preload_libraries = ''");
 $node->restart;
-my $one = "FROM (VALUES (timestamptz '2024-05-01Z')) AS v (t)";
 is($node->safe_psql('postgres', "SELECT snowflake_shard(snowflake_history(t, 9, 'twitter') OVER (), 'twitter') $one"),
 	'9', 'not preloaded, with the layout named it gives ids');
 fails_with($node, "SELECT snowflake_history(t, 9) OVER () $one", '55000', qr/must be loaded via "shared_preload_libraries"/,
