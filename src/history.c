@@ -179,13 +179,14 @@ begin_partition(HistoryCall *call, HistoryPartition *partition, int32 shard)
 	check_shard_is_free(layout, shard);
 	(void) hash_search(call->shards, &shard, HASH_ENTER, &found);
 	if (found)
-		ereport(
-			ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("shard %d is in two window partitions", shard),
-			 errdetail("Each window partition begins with no position, so their "
-					   "ids would repeat."),
-			 errhint("Leave out PARTITION BY, or partition by the shard. If "
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("shard %d is in two window partitions", shard),
+				 errdetail(
+					 "Each window partition begins with no position, so their "
+					 "ids would repeat."),
+				 errhint(
+					 "Leave out PARTITION BY, or partition by the shard. If "
 					 "the plan scans the window twice, compute the ids in a "
 					 "MATERIALIZED common table expression.")));
 	partition->is_begun = true;
