@@ -37,9 +37,9 @@ declare -A PACKAGES=(           # of the steps, which are skipped without
     [i386]='mmdebstrap debian-archive-keyring arch-test'
     [arm64]='mmdebstrap debian-archive-keyring arch-test qemu-user-static'
     [tap]='python3-psycopg libpostgresql-jdbc-java default-jdk-headless nodejs node-pg'
-    [integration]=python3-etcd
+    [integration]='python3-etcd golang-go'
 )
-UNPACKED='pgbouncer patroni etcd-server'        # step.sh says why
+UNPACKED='pgbouncer patroni etcd-server clickhouse-common clickhouse-server clickhouse-client' # step.sh says why
 
 usage() {
     cat <<END
@@ -299,7 +299,7 @@ install_all() {
         mapfile -t -O "${#wanted[@]}" wanted < <(libraries_of $UNPACKED)
         ! wants integration || wanted+=("postgresql-${majors[0]}-pglogical")
     fi
-    mapfile -t wanted < <(installable "${wanted[@]}")
+    mapfile -t wanted < <(installable "${wanted[@]}" | sort -u)
     install_packages "${wanted[@]}" || true
 }
 
@@ -321,9 +321,8 @@ run_tests() {
     while read -r place; do
         rules+=(--rules "seq=$place/*")
     done < <(printf '%s\n' "${names[@]}" | sed -n 's,/.*,,p' | uniq)
-    export SNOWFLAKE_RUN=$RUN SNOWFLAKE_PG_CONFIG=${GIVEN_CONFIG-}
+    export SNOWFLAKE_STEPS="${steps[*]}" SNOWFLAKE_RUN=$RUN SNOWFLAKE_PG_CONFIG=${GIVEN_CONFIG-}
     export SNOWFLAKE_SOAK="$minutes $seed" SNOWFLAKE_SECONDS=$((minutes * 15))
-    ! wants integration || export SNOWFLAKE_ROWS=4000000
     PERL5LIB=$SOURCE/test/perl attend setsid --wait \
         prove --merge --formatter Progress --jobs "$JOBS" "${rules[@]}" --rules 'par=*' \
         --exec "bash $SOURCE/test/step.sh" "${names[@]}"

@@ -102,21 +102,29 @@ make_port() {
         --setup-hook='sed -i /security/d "$1/etc/apt/sources.list"'
 }
 
+has_integration() { [[ " ${SNOWFLAKE_STEPS-} " == *' integration '* ]]; }
+
 # Programs that need no installation: PgBouncer, what doc/monitoring is tried
-# with, what test/integration talks to; and for a Node.js that is not Debian's, its
-# own way to a package.
+# with, what test/integration talks to, ClickHouse; and for a Node.js that is not
+# Debian's, its own way to packages.
 add_tools() {
     local package
     mkdir "$1/tools"
-    for package in pgbouncer prometheus-postgres-exporter prometheus patroni etcd-server; do
+    for package in pgbouncer prometheus-postgres-exporter prometheus patroni etcd-server \
+        clickhouse-common clickhouse-server clickhouse-client; do
         is_installed "$package" ||
             (cd "$1/tools" && apt-get -qq download "$package" && dpkg -x "$package"_*.deb .) >/dev/null 2>&1 || true
     done
-    if ! is_installed node-pg && command -v npm >/dev/null; then
-        attend npm install --prefix "$1/tree/test/clients" --no-package-lock --no-audit \
-            --no-fund --ignore-scripts --fetch-retries=0 >/dev/null 2>&1 </dev/null || true
-    fi
+    is_installed node-pg || install_from_npm "$1/tree/test/clients"
+    ! has_integration || install_from_npm "$1/tree/test/formats" @duckdb/node-api
     own_copy
+}
+
+# In a directory, the packages that its package.json or the arguments name.
+install_from_npm() {
+    ! command -v npm >/dev/null ||
+        attend npm install --prefix "$1" --no-package-lock --no-save --no-audit --no-fund \
+            --ignore-scripts --fetch-retries=0 "${@:2}" >/dev/null 2>&1 </dev/null || true
 }
 
 watch_place() {
@@ -171,10 +179,11 @@ copy_server() {
 installcheck() {
     local tools=$COPY/tools
     local -a rows=()
-    if [[ ${SNOWFLAKE_ROWS-} && -z $ROOT ]]; then
-        rows=(SNOWFLAKE_ROWS="$SNOWFLAKE_ROWS")
+    if has_integration && [[ -z $ROOT ]]; then
+        rows=(SNOWFLAKE_ROWS=4000000)
     fi
     as_tester env TEMP_CONFIG="$COPY/stage/server.conf" "${environment[@]}" \
+        LD_LIBRARY_PATH="${LIBDIR:+$LIBDIR:}$(echo "$tools"/usr/lib/*-linux-gnu)" \
         SNOWFLAKE_TOOLS="$tools" PYTHONPATH="$tools/usr/lib/python3/dist-packages" \
         PATH="${BINDIR:-$PROGRAMS/$major/bin}:/usr/local/bin:/usr/bin:/bin:$tools/usr/bin:$tools/usr/sbin" \
         "${rows[@]}" \

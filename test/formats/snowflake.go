@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Layout has epoch and tick in milliseconds, and where shard and sequence are.
+// Layout has epoch and tick in milliseconds, and where the shard and the sequence number are.
 type Layout struct {
 	Epoch, Tick                 int64
 	ShardShift, ShardBits       uint
