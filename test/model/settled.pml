@@ -1,0 +1,362 @@
+/*
+ * settled.pml -- reading what is new, for spin
+ *
+ * A model of the protocol at the head of src/settled.c: transactions that mint and
+ * commit in any order, and a poller that reads, again and again, the rows that its
+ * snapshot sees below the mark of snowflake_settled().  spin runs through every
+ * interleaving of their steps and finds that at any time each committed row below
+ * the last mark has been read.
+ *
+ * Two configurations:
+ *
+ *   (none)      transactions commit or roll back
+ *   -DPREPARED  they may also be prepared, and somebody else ends them
+ *
+ * run.sh runs both, and shows that the model can fail: with each of the switches
+ * below, a step left out or moved, a row must be missed.
+ *
+ *   NO_SLOTS             the reader does not look at the slots
+ *   NO_RING              nor at the ring
+ *   NO_RAISE             it does not raise the latest tick to the present one
+ *   NO_BARRIER           a minter reads the latest tick before others see its slot
+ *   RING_BEFORE_SLOTS    the reader looks at the ring, and then at the slots
+ *   CLEAR_BEFORE_RING    a transaction clears its slot, and then enters the ring
+ *   RING_BEFORE_VISIBLE  it enters the ring, and then becomes visible
+ *   NO_REACH             the reader does not ask how far back the ring reaches
+ *   NO_TABLE             a transaction that is prepared clears its slot, and that
+ *                        is all (with PREPARED)
+ *   TABLE_TO_NOWHERE     if a prepared transaction has ended, it leaves the table
+ *                        and does not enter the ring (with PREPARED)
+ *
+ *
+ * What is what
+ *
+ *   here                in src/
+ *   latest              Bounds.latest, in bounds.h
+ *   slot                BackendSlot.held, in generator.c
+ *   Writer              hold_mark(), read_tick(), settled_at_transaction_end()
+ *   completed           the server's latest completed xid, plus one
+ *   ring, prepared      SettledState, in settled.c
+ *   Reader              snowflake_settled() and the query that calls it
+ *
+ * A transaction is its xid.  A row is a bit of ids[xid], its tick: more ids in a
+ * tick would be read and missed together.
+ *
+ *
+ * What is left out, and why nothing is lost by it
+ *
+ *   - The clock.  It may show any tick from the latest on: a minter with a clock
+ *     that is behind waits, and the reader raises nothing then.
+ *   - The horizon and Bounds.renew.  They keep the reader from raising the latest
+ *     tick, and each reader may raise it as little as it likes.
+ *   - Shards and sequence numbers: two ids of one tick are both below a mark or
+ *     neither.
+ *   - Transactions without an xid, which write no rows, and subtransactions, which
+ *     become visible with their transaction.
+ *   - The lock of the ring and the table: what happens under it is one step.
+ *   - More readers.  They share nothing with each other but the latest tick.
+ *   - Restarts: a crash ends all transactions but those that are prepared, and
+ *     these are found again by their locks, before a snapshot that is used.
+ */
+
+#ifndef TICKS
+#define TICKS 3
+#endif
+#ifndef XIDS
+#define XIDS 3			/* transactions in all */
+#endif
+#define WRITERS 2
+#ifndef POLLS
+#define POLLS 1
+#endif
+#define RING 1			/* the transactions that it holds */
+#define NONE 15
+
+#define below(tick) ((1 << (tick)) - 1)
+
+byte latest;
+byte slot[WRITERS];
+
+/* The server's transactions */
+byte next_xid;
+byte completed;
+byte ids[XIDS];			/* what they wrote, a bit for each tick */
+byte first[XIDS];		/* the tick that they held when they ended */
+bool visible[XIDS];
+#ifdef PREPARED
+bool prepared[XIDS];		/* can be ended by somebody else */
+bool table[XIDS];
+#endif
+
+/* The ring */
+byte entered;
+byte ring_xid[RING];
+byte ring_after[RING];
+
+/* What the poller has */
+byte got[XIDS];
+byte mark;
+
+inline raise(bound, to)
+{
+	if
+	:: bound < to -> bound = to
+	:: else
+	fi
+}
+
+/* Its rows can be seen from now on: each is read later, or has been missed. */
+inline become_visible(xid)
+{
+	visible[xid] = true;
+	raise(completed, xid + 1);
+	printf("transaction %d becomes visible\n", xid);
+	assert((ids[xid] & below(mark)) == 0)
+}
+
+inline enter_ring(xid)
+{
+	printf("transaction %d enters the ring\n", xid);
+	ring_xid[entered % RING] = xid;
+	ring_after[entered % RING] = completed;
+	entered++
+}
+
+proctype Writer(byte me)
+{
+	byte seen, tick, xid;
+
+end:
+	do
+	:: atomic {
+		next_xid < XIDS ->
+		xid = next_xid;
+		next_xid++;
+		seen = latest
+	};
+
+		/* hold_mark(), and then what read_tick() sees */
+#ifdef NO_BARRIER
+		atomic { tick = latest };
+		atomic { slot[me] = seen; first[xid] = seen };
+#else
+		atomic { slot[me] = seen; first[xid] = seen };
+		atomic { tick = latest };
+#endif
+		do
+		::
+			/* read_tick(): the clock; begin_tick() and take() */
+			atomic {
+				do
+				:: tick + 1 < TICKS -> tick++
+				:: break
+				od;
+				raise(latest, tick)
+			}
+			atomic {
+				ids[xid] = ids[xid] | (1 << tick);
+				printf("transaction %d mints in tick %d\n", xid, tick)
+			}
+			if
+			:: atomic { tick = latest }		/* it mints once more */
+			:: break
+			fi
+		od;
+
+		/* settled_at_transaction_end() */
+		if
+		::
+			atomic { raise(completed, xid + 1); printf("transaction %d rolls back\n", xid) }
+#ifdef PREPARED
+		::
+#ifndef NO_TABLE
+			atomic { table[xid] = true };
+#endif
+			atomic { prepared[xid] = true; printf("transaction %d is prepared\n", xid) }
+#endif
+		::
+#ifdef RING_BEFORE_VISIBLE
+			atomic { enter_ring(xid) };
+			atomic { become_visible(xid) }
+#else
+			atomic { become_visible(xid) };
+#ifdef CLEAR_BEFORE_RING
+			atomic { slot[me] = NONE };
+#endif
+			atomic { enter_ring(xid) }
+#endif
+		fi;
+		atomic { slot[me] = NONE; seen = 0; tick = 0; xid = 0 }
+	od
+}
+
+#ifdef PREPARED
+
+/* Somebody ends what is prepared, and makes room in the table. */
+proctype Finisher(byte xid)
+{
+end:
+	atomic {
+		prepared[xid] ->
+		if
+		:: become_visible(xid)
+		:: raise(completed, xid + 1)
+		fi
+	};
+	atomic {
+		if
+		:: table[xid] -> table[xid] = false
+#ifndef TABLE_TO_NOWHERE
+		; enter_ring(xid)
+#endif
+		:: else
+		fi
+	}
+}
+
+#endif
+
+/* What the snapshot does not see holds the mark. */
+inline hold(xid)
+{
+	if
+	:: !(sees & (1 << (xid))) && first[xid] < found -> found = first[xid]
+	:: else
+	fi
+}
+
+inline look_at_slots()
+{
+	x = 0;
+	do
+	:: x < WRITERS ->
+		atomic {
+			if
+			:: slot[x] < found -> found = slot[x]
+			:: else
+			fi;
+			x++
+		}
+	:: else -> break
+	od;
+	x = 0
+}
+
+/* From the latest transaction back to one that ended before the snapshot. */
+inline look_at_table_and_ring()
+{
+	atomic {
+		x = 0;
+#ifdef PREPARED
+		do
+		:: x < XIDS && table[x] -> hold(x); x++
+		:: x < XIDS && !table[x] -> x++
+		:: x == XIDS -> x = 0; break
+		od;
+#endif
+		do
+		:: x == entered -> break
+#ifndef NO_REACH
+		:: x < entered && x == RING -> too_old = true; break
+#else
+		:: x < entered && x == RING -> break
+#endif
+		:: x < entered && x < RING && ring_after[(entered - 1 - x) % RING] < xmax -> break
+		:: x < entered && x < RING && ring_after[(entered - 1 - x) % RING] >= xmax ->
+			hold(ring_xid[(entered - 1 - x) % RING]);
+			x++
+		od;
+		x = 0
+	}
+}
+
+proctype Reader()
+{
+	byte polls, x, found, sees, xmax;
+	bool too_old;
+
+	do
+	:: polls < POLLS ->
+		polls++;
+
+		/* the snapshot */
+		atomic {
+			x = 0;
+			do
+			:: x < XIDS ->
+				if
+				:: visible[x] -> sees = sees | (1 << x)
+				:: else
+				fi;
+				x++
+			:: else -> break
+			od;
+			x = 0;
+			xmax = completed
+		}
+
+		/* snowflake_settled() */
+		atomic {
+			found = latest;
+			do
+			:: found + 1 < TICKS -> found++
+			:: break
+			od;
+#ifndef NO_RAISE
+			raise(latest, found)
+#endif
+		}
+#ifdef RING_BEFORE_SLOTS
+		look_at_table_and_ring();
+#endif
+#ifndef NO_SLOTS
+		look_at_slots();
+#endif
+#if !defined(RING_BEFORE_SLOTS) && !defined(NO_RING)
+		look_at_table_and_ring();
+#endif
+
+		/* the rows */
+		atomic {
+			if
+			:: !too_old && found > mark ->
+				mark = found;
+				printf("the reader reads below tick %d\n", mark)
+			:: else
+			fi;
+			x = 0;
+			do
+			:: x < XIDS ->
+				if
+				:: !too_old && (sees & (1 << x)) -> got[x] = got[x] | (ids[x] & below(found))
+				:: else
+				fi;
+				assert(!visible[x] || (ids[x] & below(mark) & ~got[x]) == 0);
+				x++
+			:: else -> break
+			od;
+			x = 0; found = 0; sees = 0; xmax = 0; too_old = false
+		}
+	:: else -> break
+	od
+}
+
+init {
+	byte xid;
+
+	atomic {
+		slot[0] = NONE;
+		slot[1] = NONE;
+		run Writer(0);
+		run Writer(1);
+#ifdef PREPARED
+		xid = 0;
+		do
+		:: xid < XIDS -> run Finisher(xid); xid++
+		:: else -> break
+		od;
+		xid = 0;
+#endif
+		run Reader()
+	}
+}
