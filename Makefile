@@ -25,6 +25,7 @@ OBJS = \
 	src/rows.o \
 	src/server.o \
 	src/settings.o \
+	src/settled.o \
 	src/shard_hash.o \
 	src/shards.o \
 	src/stand_in.o \

@@ -302,6 +302,8 @@ CREATE FUNCTION snowflake_nextval() RETURNS snowflake
     LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED SUPPORT snowflake_nextval_support AS 'MODULE_PATHNAME';
 CREATE FUNCTION snowflake_lastval() RETURNS snowflake
     LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME';
+CREATE FUNCTION snowflake_settled() RETURNS snowflake
+    LANGUAGE C STABLE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME';
 CREATE FUNCTION snowflake_copy_nextval(original internal, shard integer) RETURNS snowflake
     LANGUAGE C STABLE CALLED ON NULL INPUT PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 CREATE FUNCTION snowflake_copy_nextval(original internal) RETURNS snowflake
@@ -310,6 +312,7 @@ CREATE FUNCTION snowflake_copy_nextval(original internal) RETURNS snowflake
 COMMENT ON FUNCTION snowflake_nextval(integer) IS 'mint an id on a shard';
 COMMENT ON FUNCTION snowflake_nextval() IS 'mint an id on this server''s own shards (snowflake.shards)';
 COMMENT ON FUNCTION snowflake_lastval() IS 'last id minted in this session';
+COMMENT ON FUNCTION snowflake_settled() IS 'id below which no row can still appear that the snapshot does not see';
 COMMENT ON FUNCTION snowflake_copy_nextval(internal) IS 'what COPY calls in place of snowflake_nextval()';
 COMMENT ON FUNCTION snowflake_copy_nextval(internal, integer) IS 'what COPY calls in place of snowflake_nextval(integer)';
 COMMENT ON FUNCTION snowflake_nextval_support(internal) IS 'planner support of snowflake_nextval';
@@ -357,7 +360,8 @@ CREATE FUNCTION snowflake_stat_shards(OUT shard integer, OUT minted bigint, OUT 
     RETURNS SETOF record
     LANGUAGE C VOLATILE STRICT PARALLEL SAFE ROWS 10 AS 'MODULE_PATHNAME';
 CREATE FUNCTION snowflake_stat_backends(OUT pid integer, OUT shard integer, OUT last_id snowflake,
-    OUT minted bigint, OUT waits bigint, OUT waited interval)
+    OUT minted bigint, OUT waits bigint, OUT waited interval,
+    OUT holding_since timestamptz, OUT oldest_id snowflake)
     RETURNS SETOF record
     LANGUAGE C VOLATILE STRICT PARALLEL SAFE ROWS 100 AS 'MODULE_PATHNAME';
 CREATE FUNCTION snowflake_stat_reset() RETURNS void

@@ -10,8 +10,12 @@
 #ifndef SNOWFLAKE_COMPAT_H
 #define SNOWFLAKE_COMPAT_H
 
+#include "access/transam.h"
 #include "catalog/pg_proc_d.h"
 #include "fmgr.h"
+#include "port/atomics.h"
+#include "storage/lock.h"
+#include "storage/lwlock.h"
 #include "storage/proc.h"
 #if PG_VERSION_NUM >= 160000
 #include "storage/relfilelocator.h"
@@ -84,6 +88,43 @@ typedef RelFileNode RelFileLocator;
 #define my_backend_index() (MyProcNumber)
 #else
 #define my_backend_index() (MyBackendId - 1)
+#endif
+
+/* From 17 on the state of transaction ids has another name. */
+#if PG_VERSION_NUM < 170000
+#define TransamVariables ShmemVariableCache
+#endif
+
+/*
+ * The latest xid that has ended.  It only grows, so a process that ended one
+ * itself reads that one or a later one, without a lock where a read is one step.
+ */
+static inline FullTransactionId
+latest_completed_xid(void)
+{
+#ifdef PG_HAVE_8BYTE_SINGLE_COPY_ATOMICITY
+	volatile FullTransactionId *latest = &TransamVariables->latestCompletedXid;
+
+	return (FullTransactionId){.value = latest->value};
+#else
+	FullTransactionId latest;
+
+	LWLockAcquire(ProcArrayLock, LW_SHARED);
+	latest = TransamVariables->latestCompletedXid;
+	LWLockRelease(ProcArrayLock);
+	return latest;
+#endif
+}
+
+/* Whose lock it is: from 17 on a virtual transaction id is in one piece. */
+#if PG_VERSION_NUM >= 170000
+#define lock_is_recovered(lock) \
+	((lock)->vxid.procNumber == INVALID_PROC_NUMBER)
+#define lock_recovered_xid(lock) \
+	((TransactionId) (lock)->vxid.localTransactionId)
+#else
+#define lock_is_recovered(lock) ((lock)->backend == InvalidBackendId)
+#define lock_recovered_xid(lock) ((TransactionId) (lock)->lxid)
 #endif
 
 /* From 17 on an extension's wait events have names of their own. */

@@ -28,6 +28,10 @@
  *	  so they may see an id that is not counted yet; the owner needs no lock.
  *	- No two of these locks are ever held together, and none while waiting.
  *
+ * The mark of snowflake_settled() stands below the ids of every transaction that
+ * may still mint or commit.  So a transaction holds it, in its session's slot,
+ * from before its first id to its end: see hold_mark() here, and settled.c.
+ *
  * What every id passes through is inline, and what waits or fails is not, so
  * that the common way is short: half of its time is the clock's.
  *
@@ -79,10 +83,14 @@ typedef struct BackendSlot
 {
 	slock_t			 lock;
 	int				 pid; /* 0: free, and the rest is meaningless */
+	Oid				 database;
 	int64			 waits;
 	int64			 waited_us;
 	pg_atomic_uint64 last_id; /* NO_ID before any */
 	pg_atomic_uint64 minted;  /* ids */
+	/* of the running transaction: */
+	pg_atomic_uint64 held;	   /* a tick at or before its first id's */
+	pg_atomic_uint64 first_id; /* NO_ID before any */
 } BackendSlot;
 
 /* Each in a cache line of its own, so that neighbours do not disturb. */
@@ -119,6 +127,14 @@ typedef struct MintCall
 	bool  met_behind;	 /* it met such a clock */
 } MintCall;
 
+/* How far the running transaction has come with holding the mark. */
+typedef enum Hold
+{
+	HOLDS_NOTHING,
+	HOLDS_LATEST, /* at the latest tick; it has not minted yet */
+	HOLDS_FIRST_ID
+} Hold;
+
 /* State of the whole server. */
 typedef struct GeneratorState
 {
@@ -134,6 +150,7 @@ static PaddedSlot	  *slots = NULL;
 /* This backend's slot, and what it mints with, from its first mint on. */
 static BackendSlot	*my_slot = NULL;
 static const Layout *my_layout = NULL;
+static Hold			 my_hold = HOLDS_NOTHING;
 
 /*
  * The last id that this session minted by snowflake_nextval().  Ids that it
@@ -196,6 +213,8 @@ generator_shmem_startup(void)
 		SpinLockInit(&slots[i].slot.lock);
 		pg_atomic_init_u64(&slots[i].slot.last_id, (uint64) NO_ID);
 		pg_atomic_init_u64(&slots[i].slot.minted, 0);
+		pg_atomic_init_u64(&slots[i].slot.held, (uint64) GENERATOR_NO_TICK);
+		pg_atomic_init_u64(&slots[i].slot.first_id, (uint64) NO_ID);
 	}
 }
 
@@ -217,6 +236,7 @@ check_server(void)
 static void
 give_up_slot(int code, Datum arg)
 {
+	pg_atomic_write_u64(&my_slot->held, (uint64) GENERATOR_NO_TICK);
 	SpinLockAcquire(&my_slot->lock);
 	my_slot->pid = 0;
 	SpinLockRelease(&my_slot->lock);
@@ -235,6 +255,7 @@ claim_slot(const Layout *layout)
 	pg_atomic_write_u64(&slot->minted, 0);
 	SpinLockAcquire(&slot->lock);
 	slot->pid = MyProcPid;
+	slot->database = MyDatabaseId;
 	slot->waits = 0;
 	slot->waited_us = 0;
 	SpinLockRelease(&slot->lock);
@@ -256,20 +277,48 @@ my_last_id(void)
 }
 
 /*
- * Count an id, and return it.  Before its first id a session looks at the server
- * once more: it has seen a horizon by then, so the worker has read the records,
- * and knows whether this is a clone.  Only the owner writes the slot's counters,
- * so reading and writing need not be one step.
+ * Hold the mark at the latest tick.  That is in the slot before read_tick() reads
+ * the latest tick: see settled.c for why the barrier is needed.
+ */
+static void
+hold_mark(void)
+{
+	pg_atomic_write_u64(&my_slot->first_id, (uint64) NO_ID);
+	pg_atomic_write_u64(&my_slot->held, pg_atomic_read_u64(&bounds->latest));
+	pg_memory_barrier();
+	my_hold = HOLDS_LATEST;
+}
+
+/*
+ * Note the first id of a transaction.  No later one is of a tick before it, so
+ * the mark is held there.
+ *
+ * Before its first id a session looks at the server once more: it has seen a
+ * horizon by then, so the worker has read the records, and knows whether this is
+ * a clone.
+ */
+static pg_noinline void
+note_first_id(int64 id)
+{
+	if (!has_minted())
+		(void) check_server();
+	pg_atomic_write_u64(&my_slot->first_id, (uint64) id);
+	pg_atomic_write_u64(&my_slot->held, (uint64) layout_tick(my_layout, id));
+	my_hold = HOLDS_FIRST_ID;
+}
+
+/*
+ * Count an id, and return it.  Only the owner writes the slot's counters, so
+ * reading and writing need not be one step.
  */
 static inline int64
 note_mint(int64 id)
 {
-	uint64 minted = pg_atomic_read_u64(&my_slot->minted);
-
-	if (unlikely(minted == 0))
-		(void) check_server();
+	if (unlikely(my_hold != HOLDS_FIRST_ID))
+		note_first_id(id);
 	pg_atomic_write_u64(&my_slot->last_id, (uint64) id);
-	pg_atomic_write_u64(&my_slot->minted, minted + 1);
+	pg_atomic_write_u64(&my_slot->minted,
+						pg_atomic_read_u64(&my_slot->minted) + 1);
 	return id;
 }
 
@@ -638,8 +687,8 @@ mint_on_own(const Layout *layout, const OwnShards *own)
 }
 
 /* All that must hold before a process mints for the first time. */
-static pg_noinline void
-begin_to_mint(void)
+static void
+check_process(void)
 {
 	const Layout *layout = check_server();
 
@@ -656,14 +705,24 @@ begin_to_mint(void)
 }
 
 /*
- * Check all that must hold, and return the layout to mint with.  While the
- * server runs only snowflake.refuse_clone can change it, so a session that has
+ * Check all that must hold, and hold the mark.  While the server runs only
+ * snowflake.refuse_clone can change what is checked, so a session that has
  * minted need not check again.
  */
+static pg_noinline void
+begin_to_mint(void)
+{
+	if (my_slot == NULL || !has_minted() || settings_refuse_clone)
+		check_process();
+	if (my_hold == HOLDS_NOTHING)
+		hold_mark();
+}
+
+/* The layout to mint with. */
 static pg_attribute_always_inline const Layout *
 prepare_to_mint(void)
 {
-	if (unlikely(my_slot == NULL || !has_minted() || settings_refuse_clone))
+	if (unlikely(my_hold != HOLDS_FIRST_ID || settings_refuse_clone))
 		begin_to_mint();
 	return my_layout;
 }
@@ -721,6 +780,60 @@ snowflake_lastval(PG_FUNCTION_ARGS)
 }
 
 /*-------------------------------------------------------------------------
+ * Holding the mark: see settled.c
+ *-------------------------------------------------------------------------
+ */
+
+/* The tick at which this transaction holds the mark, or GENERATOR_NO_TICK. */
+int64
+generator_my_held_tick(void)
+{
+	if (likely(my_hold == HOLDS_NOTHING))
+		return GENERATOR_NO_TICK;
+	return (int64) pg_atomic_read_u64(&my_slot->held);
+}
+
+/* The transaction has ended, and is where settled.c finds it. */
+void
+generator_release_mark(void)
+{
+	int64 latest = (int64) pg_atomic_read_u64(&bounds->latest);
+
+	pg_write_barrier();
+	pg_atomic_write_u64(&my_slot->held, (uint64) GENERATOR_NO_TICK);
+	my_hold = HOLDS_NOTHING;
+
+	/*
+	 * snowflake_settled() may have begun the tick in which this transaction minted,
+	 * and does not ask for a renewal then.
+	 */
+	if (latest >= (int64) pg_atomic_read_u64(&bounds->renew))
+		horizon_ask_for_renewal(latest);
+}
+
+/*
+ * The first tick at which a session of a database holds the mark.  If a slot goes
+ * to a session of another database meanwhile, the transaction that held it is
+ * where settled.c looks next.
+ */
+int64
+generator_first_held_tick(Oid database)
+{
+	int64 first = GENERATOR_NO_TICK;
+
+	for (int i = 0; i < MaxBackends; i++)
+	{
+		BackendSlot *slot = &slots[i].slot;
+		int64		 held = (int64) pg_atomic_read_u64(&slot->held);
+
+		pg_read_barrier();
+		if (held < first && slot->database == database)
+			first = held;
+	}
+	return first;
+}
+
+/*-------------------------------------------------------------------------
  * Statistics: see stats.c
  *-------------------------------------------------------------------------
  */
@@ -752,6 +865,9 @@ generator_read_backend(int index, BackendStats *stats)
 	SpinLockRelease(&slot->lock);
 	stats->minted = (int64) pg_atomic_read_u64(&slot->minted);
 	stats->last_id = (int64) pg_atomic_read_u64(&slot->last_id);
+	stats->first_id = (int64) pg_atomic_read_u64(&slot->first_id);
+	stats->has_first_id = stats->first_id != NO_ID;
+	stats->held_tick = (int64) pg_atomic_read_u64(&slot->held);
 	return stats->pid != 0;
 }
 

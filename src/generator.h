@@ -11,6 +11,9 @@
 #include "datatype/timestamp.h"
 #include "fmgr.h"
 
+/* After all ticks: where the mark is not held. */
+#define GENERATOR_NO_TICK PG_INT64_MAX
+
 /* What happened on a shard since the counters were set to 0. */
 typedef struct ShardCounters
 {
@@ -34,6 +37,10 @@ typedef struct BackendStats
 	int64 last_id; /* meaningless before any */
 	int64 waits;
 	int64 waited_us;
+	/* of the running transaction, if it holds the mark: */
+	int64 held_tick; /* GENERATOR_NO_TICK: it does not */
+	int64 first_id;
+	bool  has_first_id;
 } BackendStats;
 
 extern PGDLLEXPORT Datum snowflake_nextval(PG_FUNCTION_ARGS);
@@ -41,6 +48,10 @@ extern PGDLLEXPORT Datum snowflake_nextval_shard(PG_FUNCTION_ARGS);
 
 extern Size generator_shmem_size(void);
 extern void generator_shmem_startup(void);
+
+extern int64 generator_my_held_tick(void);
+extern void	 generator_release_mark(void);
+extern int64 generator_first_held_tick(Oid database);
 
 extern void		   generator_read_shard(int32 shard, ShardStats *stats);
 extern bool		   generator_read_backend(int index, BackendStats *stats);

@@ -315,6 +315,25 @@ horizon_wait(HorizonWait *wait, int64 tick)
 		wait_outside_locks(HORIZON_WAIT_US, event, &state->attempted);
 }
 
+/* Wait until the floor is in force, as it is a moment after a start. */
+void
+horizon_wait_until_open(void)
+{
+	HorizonWait wait = {0};
+	bool		is_open;
+
+	for (;;)
+	{
+		LWLockAcquire(horizon_lock, LW_SHARED);
+		is_open = state->is_open;
+		LWLockRelease(horizon_lock);
+		if (is_open)
+			break;
+		horizon_wait(&wait, HORIZON_OPEN_ONLY);
+	}
+	ConditionVariableCancelSleep();
+}
+
 /*-------------------------------------------------------------------------
  * Storing a record
  *-------------------------------------------------------------------------

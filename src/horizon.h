@@ -26,6 +26,7 @@ extern void horizon_shmem_startup(void);
 
 extern void horizon_ask_for_renewal(int64 tick);
 extern void horizon_wait(HorizonWait *wait, int64 tick);
+extern void horizon_wait_until_open(void);
 
 extern PGDLLEXPORT void snowflake_horizon_main(Datum arg);
 

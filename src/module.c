@@ -25,6 +25,7 @@
 #include "horizon.h"
 #include "server.h"
 #include "settings.h"
+#include "settled.h"
 
 SNOWFLAKE_MODULE_MAGIC;
 
@@ -39,6 +40,7 @@ request_shared_memory(void)
 	RequestAddinShmemSpace(generator_shmem_size());
 	RequestAddinShmemSpace(horizon_shmem_size());
 	RequestAddinShmemSpace(server_shmem_size());
+	RequestAddinShmemSpace(settled_shmem_size());
 	RequestNamedLWLockTranche(SERVER_LOCKS, SERVER_LOCK_COUNT);
 }
 
@@ -52,6 +54,7 @@ start_shared_memory(void)
 	server_shmem_startup();
 	horizon_shmem_startup();
 	generator_shmem_startup();
+	settled_shmem_startup();
 	LWLockRelease(AddinShmemInitLock);
 }
 
@@ -63,6 +66,7 @@ _PG_init(void)
 	settings_define();
 	horizon_register_worker();
 	copy_from_install_hook();
+	settled_install_callback();
 	prev_shmem_request_hook = shmem_request_hook;
 	shmem_request_hook = request_shared_memory;
 	prev_shmem_startup_hook = shmem_startup_hook;

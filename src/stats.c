@@ -33,8 +33,9 @@ PG_FUNCTION_INFO_V1(snowflake_stat_reset);
 static const Oid shard_columns[] = {INT4OID,		INT8OID,	   INT8OID,
 									INT8OID,		INTERVALOID,   INT8OID,
 									TIMESTAMPTZOID, TIMESTAMPTZOID};
-static const Oid backend_columns[] = {INT4OID, INT4OID, INT8OID,
-									  INT8OID, INT8OID, INTERVALOID};
+static const Oid backend_columns[] = {INT4OID,		  INT4OID, INT8OID,
+									  INT8OID,		  INT8OID, INTERVALOID,
+									  TIMESTAMPTZOID, INT8OID};
 
 static Datum
 interval_of(int64 us)
@@ -97,12 +98,17 @@ snowflake_stat_backends(PG_FUNCTION_ARGS)
 		if (!generator_read_backend(i, &stats))
 			continue;
 		nulls[1] = nulls[2] = stats.minted == 0;
+		nulls[6] = stats.held_tick == GENERATOR_NO_TICK;
+		nulls[7] = nulls[6] || !stats.has_first_id;
 		values[0] = Int32GetDatum(stats.pid);
 		values[1] = Int32GetDatum(layout_shard(layout, stats.last_id));
 		values[2] = Int64GetDatum(stats.last_id);
 		values[3] = Int64GetDatum(stats.minted);
 		values[4] = Int64GetDatum(stats.waits);
 		values[5] = interval_of(stats.waited_us);
+		values[6] =
+			TimestampTzGetDatum(layout_time_of_tick(layout, stats.held_tick));
+		values[7] = Int64GetDatum(stats.first_id);
 		tuplestore_putvalues(result->setResult, result->setDesc, values,
 							 nulls);
 	}

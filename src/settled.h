@@ -1,0 +1,15 @@
+/*-------------------------------------------------------------------------
+ *
+ * settled.h
+ *	  Reading what is new.  See settled.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SNOWFLAKE_SETTLED_H
+#define SNOWFLAKE_SETTLED_H
+
+extern void settled_install_callback(void);
+extern Size settled_shmem_size(void);
+extern void settled_shmem_startup(void);
+
+#endif /* SNOWFLAKE_SETTLED_H */
