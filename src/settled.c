@@ -279,8 +279,8 @@ at_transaction_event(XactEvent event, void *arg)
 	switch (event)
 	{
 		case XACT_EVENT_PRE_PREPARE:
-			if (FullTransactionIdIsValid(mine.xid))
-				prepare(&mine);
+			/* PREPARE TRANSACTION has given it an xid, if it had none */
+			prepare(&mine);
 			break;
 		case XACT_EVENT_COMMIT:
 			if (FullTransactionIdIsValid(mine.xid))

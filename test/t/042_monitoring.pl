@@ -156,6 +156,13 @@ $node->safe_psql('postgres', "SELECT pg_cancel_backend(pid) $waits");
 finish_session($waiting);
 set_clock($node, 0);
 
+# a transaction that has minted and stays open
+is(values_of('snowflake_mark', 'datname'), '', 'nobody holds the mark');
+$statements = "BEGIN; SELECT 'holds ' || count(snowflake_nextval(3));\n";
+$session->pump until $printed =~ /holds 1\n/;
+is(values_of('snowflake_mark', 'datname'), 'postgres', 'a transaction that has minted holds it');
+cmp_ok(values_of('snowflake_mark', 'held_seconds'), '>=', 0, 'and since when');
+
 # the disk full
 set_disk($node, 'write=ENOSPC');
 for (1 .. 600)
@@ -194,7 +201,7 @@ SKIP:
 	my @missing = grep { $served !~ /^\Q$_\E(\{|\s)/m } grep { !/^snowflake_waiting/ } sort keys %labels;
 	is("@missing", '', 'the exporter serves the metrics') or diag($log);
 	like($served, qr/^# TYPE snowflake_shard_minted_total counter$/m, 'with their types');
-	like($served, qr/^snowflake_shard_minted_total\{[^}]*shard="3"[^}]*\} 7$/m, 'and their values');
+	like($served, qr/^snowflake_shard_minted_total\{[^}]*shard="3"[^}]*\} 8$/m, 'and their values');
 	like($served, qr/^snowflake_last_error\{reason="could not write file .*No space left on device"[^}]*\} 1$/m, 'and the reason');
 }
 set_disk($node, '');
@@ -266,6 +273,8 @@ tests:
       - {series: 'snowflake_shard_minted_total{instance="good",shard="6"}', values: '0+9x30'}
       - {series: 'snowflake_layout_expires_timestamp_seconds{instance="bad"}', values: '31000000x30'}
       - {series: 'snowflake_layout_expires_timestamp_seconds{instance="good"}', values: '33000000x30'}
+      - {series: 'snowflake_mark_held_seconds{instance="bad",datname="shop"}', values: '0+60x30'}
+      - {series: 'snowflake_mark_held_seconds{instance="good",datname="shop"}', values: '1x30'}
     promql_expr_test:
       - expr: count by (alertname, instance, shard) (ALERTS{alertstate="firing"})
         eval_time: 30m
@@ -276,6 +285,7 @@ tests:
           - {labels: '{alertname="SnowflakeClockBehind", instance="bad"}', value: 1}
           - {labels: '{alertname="SnowflakeShardExhausted", instance="bad", shard="5"}', value: 1}
           - {labels: '{alertname="SnowflakeShardOfTwo", shard="5"}', value: 1}
+          - {labels: '{alertname="SnowflakeMarkHeld", instance="bad"}', value: 1}
           - {labels: '{alertname="SnowflakeLayoutExpires", instance="bad"}', value: 1}
 YAML
 	my ($out, $err) = run_command([ $promtool, 'test', 'rules', "$dir/test.yaml" ]);

@@ -1,4 +1,4 @@
-# The recipe of doc/pagination.md for reading what is new: each row once, and
+# The recipe of doc/pagination.md for reading what was minted elsewhere: each row once, and
 # none missed, where remembering the last id misses some.  First with three
 # transactions in a known order, then with many at random, among them some that
 # roll back and some that are prepared.
@@ -16,7 +16,7 @@ my $node = new_server('new_rows', conf => <<'CONF');
 snowflake.shards = '0-3'
 max_prepared_transactions = 10
 CONF
-my ($section) = page_text('doc/pagination.md') =~ /^## Reading what is new\n(.*)/ms;
+my ($section) = page_text('doc/pagination.md') =~ /^## Reading what was minted elsewhere\n(.*)/ms;
 my ($alter, $prepare) = map { $_->[1] } grep { $_->[0] eq 'sql' } fenced_blocks($section);
 
 $node->safe_psql('postgres',
