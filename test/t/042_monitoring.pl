@@ -61,7 +61,7 @@ for my $name (sort keys %queries)
 # The page has them all, and all alerts.
 my $page = page_text('doc/monitoring.md');
 my $alerts = page_text('doc/monitoring/alerts.yaml');
-is_deeply([ sort $page =~ /`(snowflake_(?:shard|horizon|last|layout|waiting|sessions)_\w+)`(?=.*\|$)/mg ],
+is_deeply([ sort $page =~ /`(snowflake_(?:shard|horizon|last|layout|mark|waiting|sessions)_\w+)`(?=.*\|$)/mg ],
 	[ sort keys %labels ], 'the page has the metrics');
 is_deeply([ $page =~ /^\| `(Snowflake\w+)`/mg ], [ $alerts =~ /alert: (\w+)/g ], 'and the alerts');
 

@@ -318,4 +318,20 @@ like($old->{err}, qr/ERROR:  the snapshot is too old to tell which ids are settl
 	'and is told what to do');
 is($node->safe_psql('postgres', 'SELECT snowflake_settled() IS NOT NULL'), 't', 'a new snapshot is as good as ever');
 
+# --- The tick from which on a renewal is due, begun by the reader
+#
+# The renewal is due half of the reserve before the horizon, and the reader does
+# not go beyond that.  Ticks are long, so that an id can be minted in that one.
+
+$node->stop;
+$node = new_server('settled_coarse', conf => <<'CONF');
+snowflake.layout = 'epoch=2026-01-01 unit=1s fields=timestamp:31,shard:10,sequence:12'
+snowflake.shards = '0'
+snowflake.reserve = 6s
+CONF
+$node->safe_psql('postgres', 'CREATE TABLE events (id snowflake PRIMARY KEY DEFAULT snowflake_nextval()); INSERT INTO events DEFAULT VALUES');
+ok(wait_until($node, q{SELECT clock_timestamp() >= horizon - interval '3 s' FROM snowflake_horizon()}), 'a renewal is due');
+$node->safe_psql('postgres', 'SELECT snowflake_settled(); INSERT INTO events DEFAULT VALUES');
+ok(wait_until($node, 'SELECT snowflake_settled() > max(id) FROM events'), 'the mark passes an id of that very tick');
+
 done_testing();
