@@ -314,11 +314,12 @@ note_first_id(int64 id)
 static inline int64
 note_mint(int64 id)
 {
+	uint64 minted = pg_atomic_read_u64(&my_slot->minted);
+
 	if (unlikely(my_hold != HOLDS_FIRST_ID))
 		note_first_id(id);
 	pg_atomic_write_u64(&my_slot->last_id, (uint64) id);
-	pg_atomic_write_u64(&my_slot->minted,
-						pg_atomic_read_u64(&my_slot->minted) + 1);
+	pg_atomic_write_u64(&my_slot->minted, minted + 1);
 	return id;
 }
 
