@@ -57,10 +57,10 @@
  * began when the oldest of them had ended, and it raised the number.
  *
  * One statement has one mark.  A STABLE function may be called for each row, and
- * the mark moves.  Then a row above one mark would be skipped, and a later one below
- * the next mark read.  So the first call leaves the mark in the snapshot: in the
- * counter by which the server knows a snapshot of its own that is still good, and
- * which is 0 in all those that queries use.
+ * the mark moves.  Then a row above one mark would be skipped, and one with a greater
+ * id, below the next mark, read.  So the first call leaves the mark in the snapshot:
+ * in the counter by which the server knows whether its own snapshot is still good,
+ * and which is 0 in the copies that queries use.
  *
  * Prepared transactions survive a restart, and shared memory does not.  But the
  * server keeps their locks.  So a transaction that is prepared takes an advisory
