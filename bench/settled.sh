@@ -40,13 +40,13 @@ measure() {
 median() { sort -n | sed -n "$(((ROUNDS + 1) / 2))p"; }
 
 major=
-need_major pgbench
+need_major perl
 make_copy ''
 start_measured_server "max_wal_size = 8GB
 synchronous_commit = off
 snowflake.shards = '0-7'"
 echo 'INSERT INTO events DEFAULT VALUES;' >"${SCRATCH[0]}/tmp/insert.sql"
-with_server psql -Xq --set=ON_ERROR_STOP=1 <<'SQL'
+cat >"${SCRATCH[0]}/tmp/setup.sql" <<'SQL'
 CREATE TABLE events (id snowflake PRIMARY KEY DEFAULT snowflake_nextval());
 CREATE SEQUENCE stop;
 CREATE PROCEDURE poll(pause float8, INOUT polls bigint DEFAULT 0, INOUT rows bigint DEFAULT 0, INOUT us float8 DEFAULT 0)
@@ -72,6 +72,7 @@ BEGIN
     us := round(us / greatest(polls, 1));
 END $$;
 SQL
+with_server psql -Xq --set=ON_ERROR_STOP=1 --file="${SCRATCH[0]}/tmp/setup.sql"
 say "$WRITERS writers, $SECONDS_EACH s, median of $ROUNDS, ratio to no poller:"
 declare -A tps=([none]='' [0.1]='' [0]='') polls=([none]='-' [0.1]='' [0]='')
 for ((round = 0; round < ROUNDS; round++)); do
