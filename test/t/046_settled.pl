@@ -15,7 +15,7 @@ use SnowflakeTest;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-my $ROWS = $ENV{SNOWFLAKE_ROWS} // 30_000;
+my $ROWS = $ENV{SNOWFLAKE_ROWS} // 100_000;
 my $WRITERS = 16;
 
 my $node = new_server('settled', conf => <<'CONF');
