@@ -51,8 +51,8 @@
  * completed xid, as it was after the transaction became visible.  That number only
  * grows, and a snapshot has its value of then.  If the snapshot's is greater than a
  * transaction's, the snapshot was taken later, and sees that transaction and all
- * those before it in the ring.  If the reader finds no such transaction in a ring
- * that is full, the snapshot is too old, which is an error.  A fresh snapshot is
+ * those before it in the ring.  If the reader finds no such transaction, and the ring
+ * has lost others, the snapshot is too old, which is an error.  A fresh snapshot is
  * never too old: among as many transactions as the ring holds, there is one that
  * began when the oldest of them had ended, and it raised the number.
  *
@@ -60,7 +60,7 @@
  * the mark moves.  Then a row above one mark would be skipped, and one with a greater
  * id, below the next mark, read.  So the first call leaves the mark in the snapshot:
  * in the counter by which the server knows whether its own snapshot is still good,
- * and which is 0 in the copies that queries use.
+ * and which is 0 in those that queries use.
  *
  * Prepared transactions survive a restart, and shared memory does not.  But the
  * server keeps their locks.  So a transaction that is prepared takes an advisory
@@ -69,7 +69,7 @@
  * fills the table from these locks.  A prepared transaction that ended before that
  * has gone unnoticed, and a snapshot that does not see it is too old.
  *
- * The reader does not move the horizon, and raises the latest tick only to where
+ * The reader does not ask for a renewal, and raises the latest tick only to where
  * the next renewal is due.  So reading writes nothing.  The last row's tick comes
  * before that, or else a renewal was asked for: see generator_release_mark().
  *

@@ -238,7 +238,7 @@ BEGIN
     END LOOP;
 END $$
 SQL
-is(horizon(), $horizon, 'a reader does not move the horizon');
+is(horizon(), $horizon, 'a reader does not renew the horizon');
 is($node->safe_psql('postgres', 'SELECT snowflake_settled() > max(id) FROM events'), 't', 'and has all rows');
 cmp_ok(milliseconds_to_last_row(), '<', 5000, 'when somebody mints again, the mark goes on');
 
