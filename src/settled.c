@@ -52,7 +52,7 @@
  * grows, and a snapshot has its value of then.  If the snapshot's is greater than a
  * transaction's, the snapshot was taken later, and sees that transaction and all
  * those before it in the ring.  If the reader finds no such transaction, and the ring
- * has no place left, the snapshot is too old, which is an error.  A fresh snapshot is
+ * has lost others, the snapshot is too old, which is an error.  A fresh snapshot is
  * never too old: among as many transactions as the ring holds, there is one that
  * began when the oldest of them had ended, and it raised the number.
  *
@@ -69,7 +69,7 @@
  * fills the table from these locks.  A prepared transaction that ended before that
  * has gone unnoticed, and a snapshot that does not see it is too old.
  *
- * The reader does not renew the horizon, and raises the latest tick only to where
+ * The reader does not ask for a renewal, and raises the latest tick only to where
  * the next renewal is due.  So reading writes nothing.  The last row's tick comes
  * before that, or else a renewal was asked for: see generator_release_mark().
  *

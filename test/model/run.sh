@@ -168,8 +168,9 @@ for switch in "${MINTING[@]}"; do
         is_wrong "${switch%% *} does not mint an id twice"
     fi
 done
+
 holds 'reading what is new, 3 transactions' settled.pml -DTICKS=3
-holds 'read twice' settled.pml -DTICKS=2 -DPOLLS=2
+holds 'reading twice' settled.pml -DTICKS=2 -DPOLLS=2
 holds 'transactions that are prepared' settled.pml -DTICKS=3 -DPREPARED -DXIDS=2
 for switch in "${SETTLED[@]}"; do
     # shellcheck disable=SC2086 # several words

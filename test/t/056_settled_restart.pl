@@ -1,0 +1,262 @@
+# Reading what is new with snowflake_settled(), over restarts: transactions that
+# are prepared hold the mark until they end, a reader that goes on after a crash
+# or a promotion misses nothing, and a clock that is set back moves no mark back.
+#
+# SNOWFLAKE_CRASH_ROUNDS sets the number of crashes.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
+use PostgreSQL::Test::Utils;
+use SnowflakeTest;
+use Test::More;
+use Time::HiRes qw(sleep);
+
+my $ROUNDS = $ENV{SNOWFLAKE_CRASH_ROUNDS} // 9;
+
+my $node = new_server('settled_restart', clock => 1, init => { allows_streaming => 1 }, conf => <<'CONF');
+restart_after_crash = on
+snowflake.shards = '0-3'
+snowflake.clock_tolerance = 20s
+max_prepared_transactions = 20
+CONF
+my $create = 'CREATE TABLE events (id snowflake PRIMARY KEY DEFAULT snowflake_nextval(), name text)';
+
+$node->safe_psql('postgres', $create);
+
+# The rows that are new to a reader who has read up to here.
+my $last = 0;
+my %read;
+
+sub poll
+{
+	my ($server) = @_;
+	my ($code, $out) = $server->psql('postgres',
+		"SELECT id, name FROM events WHERE id > $last AND id < snowflake_settled() ORDER BY id LIMIT 1000");
+	my @rows = map { [ split(/\|/) ] } split(/\n/, $code == 0 ? $out : '');
+
+	for my $row (@rows)
+	{
+		$read{ $row->[0] }++;
+		$last = $row->[0];
+	}
+	return map { $_->[1] } @rows;
+}
+
+# All of them, up to the last row that is committed.
+sub poll_to_the_end
+{
+	my ($server) = @_;
+	my @names;
+
+	for (1 .. 900)
+	{
+		my @new = poll($server);
+
+		push @names, @new;
+		next if @new;
+		return @names
+		  if $server->safe_psql('postgres', "SELECT count(*) = 0 FROM events WHERE id > $last") eq 't';
+		sleep(0.02);
+	}
+	return (@names, 'and not all');
+}
+
+# What is committed now is not read, because somebody holds the mark.
+sub holds
+{
+	my ($server, $name) = @_;
+
+	$server->safe_psql('postgres', "INSERT INTO events (name) VALUES ('meanwhile')");
+	sleep(0.05);
+	return is_deeply([ poll($server) ], [], $name);
+}
+
+# --- Prepared transactions
+
+sub prepare
+{
+	my ($name) = @_;
+
+	return $node->safe_psql('postgres', "BEGIN; INSERT INTO events (name) VALUES ('$name'); PREPARE TRANSACTION '$name'");
+}
+
+prepare('first');
+holds($node, 'a transaction that is prepared holds the mark');
+is($node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_snowflake_backends WHERE holding_since IS NOT NULL"),
+	0, 'and no session does');
+$node->stop('fast');
+start_with_clock($node);
+holds($node, 'after a restart as well');
+$node->stop('immediate');
+start_with_clock($node);
+holds($node, 'and after a crash');
+$node->safe_psql('postgres', "COMMIT PREPARED 'first'");
+is_deeply([ poll_to_the_end($node) ], [ 'first', ('meanwhile') x 3 ], 'when it commits, its row is read');
+
+prepare('second');
+holds($node, 'another one');
+$node->safe_psql('postgres', "ROLLBACK PREPARED 'second'");
+is_deeply([ poll_to_the_end($node) ], ['meanwhile'], 'when it rolls back, the mark goes on');
+
+# more one after the other than can be prepared at once
+for my $n (1 .. 100)
+{
+	prepare("many $n");
+	$node->safe_psql('postgres', ($n % 2 ? 'COMMIT' : 'ROLLBACK') . " PREPARED 'many $n'");
+}
+is(scalar(poll_to_the_end($node)), 50, 'one after the other');
+
+# at once, as many as can be
+$node->safe_psql('postgres', join('', map { "BEGIN; INSERT INTO events (name) VALUES ('all'); PREPARE TRANSACTION 'all $_';\n" } 1 .. 20));
+fails_with($node, "BEGIN;\nINSERT INTO events (name) VALUES ('too many');\nPREPARE TRANSACTION 'too many'",
+	'53200', qr/maximum number of prepared transactions reached/, 'and not more');
+holds($node, 'they hold the mark');
+$node->safe_psql('postgres', join('', map { "COMMIT PREPARED 'all $_';\n" } reverse 2 .. 20));
+is_deeply([ poll($node) ], [], 'the first of them as well');
+$node->safe_psql('postgres', "COMMIT PREPARED 'all 1'");
+is(scalar(poll_to_the_end($node)), 21, 'and when they have ended, all is read');
+
+$node->safe_psql('postgres', "BEGIN; CREATE TABLE minted_nothing (); PREPARE TRANSACTION 'minted nothing'");
+$node->safe_psql('postgres', 'CREATE DATABASE other');
+$node->safe_psql('other', "CREATE EXTENSION snowflake; CREATE TABLE events (id snowflake DEFAULT snowflake_nextval())");
+$node->safe_psql('other', "BEGIN; INSERT INTO events DEFAULT VALUES; PREPARE TRANSACTION 'elsewhere'");
+for my $restart (0, 1)
+{
+	$node->safe_psql('postgres', "INSERT INTO events (name) VALUES ('free')");
+	is_deeply([ poll_to_the_end($node) ], ['free'],
+		'those that minted nothing, or are of another database, do not hold it' . ($restart ? ' after a restart' : ''));
+	is($node->safe_psql('other', 'SELECT snowflake_settled() < clock_timestamp() - interval $$20 ms$$ FROM pg_sleep(0.05)'),
+		't', 'but there' . ($restart ? ' after a restart' : ''));
+	$node->stop('fast');
+	start_with_clock($node);
+}
+$node->safe_psql('postgres', "COMMIT PREPARED 'minted nothing'");
+$node->safe_psql('other', "COMMIT PREPARED 'elsewhere'");
+
+# --- A snapshot that is older than what is known of them
+
+prepare('unnoticed');
+$node->stop('fast');
+start_with_clock($node);
+$node->safe_psql('postgres', 'CREATE SEQUENCE gate MINVALUE 0 START 0');
+my $old = start_session($node, <<'SQL');
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT count(*) > 0 FROM events;
+SELECT setval('gate', 1);
+DO $$ BEGIN WHILE (SELECT last_value FROM gate) < 2 LOOP PERFORM pg_sleep(0.01); END LOOP; END $$;
+SELECT snowflake_settled();
+SQL
+ok(wait_until($node, 'SELECT last_value = 1 FROM gate'), 'there is a snapshot of before');
+$node->safe_psql('postgres', "COMMIT PREPARED 'unnoticed'");
+$node->safe_psql('postgres', "SELECT setval('gate', 2)");
+ok(!finish_session($old), 'a transaction that was prepared before the restart has ended since: no mark');
+like($old->{err}, qr/ERROR:  the snapshot is too old to tell which ids are settled\nDETAIL:  A transaction that was prepared before the server started may have ended since the snapshot was taken.\nHINT:  Call/,
+	'but an error');
+is_deeply([ poll_to_the_end($node) ], ['unnoticed'], 'a new snapshot gets one, and its row');
+
+# --- A standby, and its promotion
+
+$node->backup('backup');
+my $standby = PostgreSQL::Test::Cluster->new('settled_standby');
+
+$standby->init_from_backup($node, 'backup', has_streaming => 1);
+$standby->start;
+prepare('on the primary');
+$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
+fails_with($standby, 'SELECT snowflake_settled()', '25006', qr/cannot tell which ids are settled during recovery/, 'a standby has no mark');
+my ($mark_of_primary, $lsn) = split(/\|/,
+	$node->safe_psql('postgres', q{INSERT INTO events (name) VALUES ('before it'); SELECT snowflake_settled(), pg_current_wal_insert_lsn()}));
+ok(wait_until($standby, "SELECT pg_last_wal_replay_lsn() >= '$lsn'"), 'the standby has replayed as far as the primary was');
+is($standby->safe_psql('postgres', "SELECT count(*) FROM events WHERE id < $mark_of_primary"),
+	$node->safe_psql('postgres', "SELECT count(*) FROM events WHERE id < $mark_of_primary"),
+	'and has the rows below the mark of the primary');
+$old = start_session($standby, <<'SQL');
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT count(*) > 0 FROM events;
+DO $$ BEGIN WHILE pg_is_in_recovery() LOOP PERFORM pg_sleep(0.01); END LOOP; END $$;
+SELECT snowflake_settled();
+SQL
+ok(wait_until($standby, "SELECT count(*) = 1 FROM pg_stat_activity WHERE query LIKE 'DO%'"), 'there is a snapshot of before the promotion');
+$node->stop('fast');
+$standby->promote;
+ok(!finish_session($old), 'it gives no mark');
+like($old->{err}, qr/ERROR:  the snapshot is too old to tell which ids are settled\nDETAIL:  The snapshot was taken during recovery./,
+	'but an error');
+holds($standby, 'after the promotion, what was prepared on the primary holds the mark');
+$standby->safe_psql('postgres', "COMMIT PREPARED 'on the primary'");
+is_deeply([ poll_to_the_end($standby) ], [ 'on the primary', 'before it', 'meanwhile' ], 'until it ends');
+$standby->stop('fast');
+start_with_clock($node);
+$node->safe_psql('postgres', "ROLLBACK PREPARED 'on the primary'; TRUNCATE events");
+$last = 0;
+%read = ();
+
+# --- Crashes at random
+
+my $write = <<'SQL';
+DO $$
+BEGIN
+    FOR n IN 1 .. 100000 LOOP
+        INSERT INTO events (name) SELECT 'row' FROM generate_series(1, 1 + n % 3);
+        IF random() < 0.5 THEN
+            PERFORM pg_sleep(random() * random() * 0.03);
+        END IF;
+        IF random() < 0.2 THEN ROLLBACK; ELSE COMMIT; END IF;
+    END LOOP;
+END $$
+SQL
+my @crashes = (
+	sub { $node->stop('immediate'); start_with_clock($node) },
+	sub {
+		my $pid = $node->safe_psql('postgres', "SELECT min(pid) FROM pg_stat_activity WHERE query LIKE 'DO%'");
+		kill('KILL', $pid) if $pid;
+		# the server may not have noticed yet
+		sleep(0.2);
+		comes_back($node) or die 'the server does not come back';
+	});
+my $polled = 0;
+
+srand($ENV{SNOWFLAKE_SEED} // 20261122);
+for my $round (1 .. $ROUNDS)
+{
+	my @writers = map { start_session($node, $write, errors => '/dev/null') } 1 .. 6;
+	my $until = time() + 0.3 + rand(1);
+
+	prepare("of round $round");
+	while (time() < $until)
+	{
+		$polled += poll($node);
+	}
+	$crashes[ $round % @crashes ]->();
+	finish_session($_) for @writers;
+	$polled += poll($node);
+	$node->safe_psql('postgres', ($round % 3 ? 'COMMIT' : 'ROLLBACK') . " PREPARED 'of round $round'") if $round % 4;
+}
+$node->safe_psql('postgres', "COMMIT PREPARED 'of round $_'") for grep { $_ % 4 == 0 } 1 .. $ROUNDS;
+my $rest = poll_to_the_end($node);
+my @written = split(/\n/, $node->safe_psql('postgres', 'SELECT id FROM events'));
+
+cmp_ok($polled, '>', 100, "over $ROUNDS crashes, $polled rows are read, and $rest afterwards");
+is_deeply([ sort keys %read ], [ sort @written ], scalar(@written) . ' rows are there, and each was read');
+is(scalar(grep { $_ > 1 } values %read), 0, 'once');
+
+# --- The clock set back
+
+$node->append_conf('postgresql.conf', 'snowflake.reserve = 30s');
+$node->reload;
+$node->safe_psql('postgres', 'INSERT INTO events (name) VALUES ($$before$$)');
+ok(wait_until($node, 'SELECT seconds_ahead > 15 FROM snowflake_horizon()'), 'the mark can go far ahead of the last id');
+sleep(4);
+poll_to_the_end($node);
+my $mark = $node->safe_psql('postgres', 'SELECT snowflake_settled()');
+
+set_clock($node, -3);
+cmp_ok($node->safe_psql('postgres', 'SELECT snowflake_settled()'), '>=', $mark, 'the clock goes back, and not the mark');
+cmp_ok($node->safe_psql('postgres', q{INSERT INTO events (name) VALUES ('after') RETURNING id}),
+	'>=', $mark, 'nothing is minted below it');
+is_deeply([ poll_to_the_end($node) ], ['after'], 'and reading goes on');
+
+done_testing();
