@@ -9,7 +9,7 @@
 # test/check.sh does all of it on a throwaway server of its own, and is what
 # the README tells people to run.
 
-EXTENSION  = snowflake
+EXTENSION  = snowflake snowflake_registry
 MODULE_big = snowflake
 OBJS = \
 	src/copy_from.o \
@@ -32,12 +32,15 @@ OBJS = \
 	src/text_forms.o \
 	src/time_operators.o \
 	src/wait.o
-DATA = $(patsubst $(srcdir)/%,%,$(wildcard $(srcdir)/sql/snowflake--*.sql))
+DATA = $(patsubst $(srcdir)/%,%,$(wildcard $(srcdir)/sql/snowflake--*.sql $(srcdir)/sql/snowflake_registry--*.sql))
 PGFILEDESC = "snowflake - 64-bit time-ordered ids"
 
 # Only what the server calls is visible to other libraries.  The headers of 15 do
 # not know how to say so: see compat.h.
-PG_CPPFLAGS = '-DPGDLLEXPORT=__attribute__((visibility("default")))'
+PG_CPPFLAGS = '-DPGDLLEXPORT=__attribute__((visibility("default")))' -I$(libpq_srcdir)
+
+# The worker that leases shards is a client of the registry's server.
+SHLIB_LINK_INTERNAL = $(libpq)
 
 # The server's own headers are clean under these, and so is our code.  The
 # two that are switched off are idioms of the server: fmgr functions that do
@@ -79,6 +82,6 @@ VERSION = $(shell sed -n 's/^   "version": "\(.*\)",$$/\1/p' $(srcdir)/META.json
 
 dist:
 	for format in tar.gz zip; do \
-		git archive --prefix=$(EXTENSION)-$(VERSION)/ --output=$(EXTENSION)-$(VERSION).$$format HEAD || exit; \
+		git archive --prefix=$(MODULE_big)-$(VERSION)/ --output=$(MODULE_big)-$(VERSION).$$format HEAD || exit; \
 	done
 .PHONY: dist
