@@ -16,12 +16,16 @@ OBJS = \
 	src/decode.o \
 	src/errors.o \
 	src/generator.o \
+	src/held.o \
 	src/horizon.o \
 	src/identity.o \
 	src/layout.o \
 	src/layout_text.o \
+	src/lease.o \
+	src/lease_record.o \
 	src/module.o \
 	src/record.o \
+	src/registry.o \
 	src/rows.o \
 	src/server.o \
 	src/settings.o \

@@ -42,6 +42,11 @@ extern PGDLLEXPORT Datum snowflake_nextval_shard(PG_FUNCTION_ARGS);
 extern Size generator_shmem_size(void);
 extern void generator_shmem_startup(void);
 
+/* for the worker that leases shards */
+extern void	 generator_open_shard(int32 shard, int64 tick);
+extern void	 generator_close_shard(int32 shard);
+extern int64 generator_end_of_shard(int32 shard);
+
 extern void		   generator_read_shard(int32 shard, ShardStats *stats);
 extern bool		   generator_read_backend(int index, BackendStats *stats);
 extern TimestampTz generator_stats_reset_at(void);

@@ -11,9 +11,9 @@
 #include "layout.h"
 #include "record.h"
 
-/* The LWLocks in shared memory: the first is server.c's, the second horizon.c's. */
+/* The LWLocks in shared memory: server.c's, horizon.c's and held.c's. */
 #define SERVER_LOCKS "snowflake"
-#define SERVER_LOCK_COUNT 2
+#define SERVER_LOCK_COUNT 3
 
 /* What the record says of this server, for people. */
 typedef struct ServerView
