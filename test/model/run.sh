@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 #
-# run.sh -- have spin check the model of minting and the horizon
+# run.sh -- have spin check the models of minting and of leases
 #
-#   test/model/run.sh                  check all of it
+#   test/model/run.sh                  check all of them
 #   test/model/run.sh --show SWITCH    how this switch mints an id twice
 #
-# minting.pml tells what is modelled and what the switches do.  The model as
-# it is must hold in every interleaving, and with each switch it must not, or
-# it proves nothing.  Prints a line in TAP for each, and exits with 0 if all is
+# minting.pml and lease.pml tell what is modelled and what the switches do.  A
+# model as it is must hold in every interleaving, and with each switch it must
+# not, or it proves nothing.  Prints a line in TAP for each, and exits with 0 if all is
 # as it must be.  A search that was not completed, for lack of memory, depth or
 # time, or that never came to some step of the model, is a failure.
 #
@@ -15,25 +15,45 @@
 
 set -euo pipefail
 
-MODEL=$(cd "$(dirname "$0")" && pwd)/minting.pml
-LIMIT=120                       # seconds for one search
+MODELS=$(cd "$(dirname "$0")" && pwd)
+LIMIT=300                       # seconds for one search
 MEMORY=1500                     # megabytes, likewise
-DEPTH=200000                    # steps
+DEPTH=1000000                   # steps
 
-# The switches, each with what it needs besides.
+# The switches, each with its model and what it needs besides.
 SWITCHES=(
-    PUBLISH_BEFORE_DURABLE
-    NO_FLOOR
-    LATEST_BEFORE_HORIZON
-    UNLOCKED_TAKE
-    RECORD_GOES_DOWN
-    STOP_TOO_SOON
-    "PUBLISH_BEFORE_LOGGED -DPROMOTION"
-    "WAIT_CUT_SHORT -DPROMOTION"
+    "minting PUBLISH_BEFORE_DURABLE"
+    "minting NO_FLOOR"
+    "minting LATEST_BEFORE_HORIZON"
+    "minting UNLOCKED_TAKE"
+    "minting RECORD_GOES_DOWN"
+    "minting STOP_TOO_SOON"
+    "minting PUBLISH_BEFORE_LOGGED -DPROMOTION"
+    "minting WAIT_CUT_SHORT -DPROMOTION"
+    "lease FROM_ZERO"
+    "lease ANY_HOLDER"
+    "lease ANY_PLACE"
+    "lease KEEPS_OLD_LEASES"
+    "lease NO_FLOOR"
+    "lease MINT_BEFORE_DURABLE"
+    "lease HORIZON_PAST_UNTIL"
+    "lease OPEN_BELOW_HORIZON"
+    "lease RENEW_KEEPS_FROM -DLEASE=1"
+    "lease RENEW_LOWERS_FROM -DRESTORE"
+    "lease RELEASE_WHILE_OPEN"
+    "lease RELEASE_BEFORE_DISK"
+    "lease RELEASE_BELOW_FROM"
+    "lease RELEASE_BELOW_FLOOR"
+    "lease CALLS_REPEAT"
+    "lease UNFENCED -DRESTORE"
+    "lease FENCE_BEHIND -DRESTORE"
+    "lease RENEWS_UNCLAIMED -DRESTORE"
+    "lease RENEWS_EXPIRED -DRESTORE"
 )
 
 checks=0
 failed=0
+found=
 
 say() { printf '%s\n' "$*"; }
 
@@ -54,19 +74,21 @@ not_ok() {
     sed -e '/^unreached in/,$d' -e 's/^/# /' log | tail -n 35
 }
 
-# Search the model with the given definitions.  The first says how: "-DSAFETY"
-# is depth first, "-DBFS" breadth first, which finds the shortest way to an
-# error.  The others are the model's.  With -o3 spin keeps statements apart,
-# so that it can tell which were reached.  What spin, gcc and the search say goes
-# to log.
-search() {
-    local how=$1
-    shift
+# Make a search of a model: "-DSAFETY" is depth first, "-DBFS" breadth first.  The
+# other definitions are the model's.  With -o3 spin keeps statements apart, so
+# that it can tell which were reached.
+make_search() {
+    local model=$1 how=$2
+    shift 2
     rm -f ./*
-    cp "$MODEL" .
-    spin -a -o3 "$@" minting.pml >log 2>&1 &&
-        gcc -O2 -w "$how" "-DMEMLIM=$MEMORY" -o pan pan.c >>log 2>&1 &&
-        timeout --kill-after=5 "$LIMIT" ./pan -b "-m$DEPTH" >>log 2>&1
+    cp "$MODELS/$model.pml" model.pml
+    spin -a -o3 "$@" model.pml >log 2>&1 &&
+        gcc -O2 -w "$how" "-DMEMLIM=$MEMORY" -o pan pan.c >>log 2>&1
+}
+
+# Run it, to this depth.  What the search says is added to the log.
+search() {
+    timeout --kill-after=5 "$LIMIT" ./pan "$@" >>log 2>&1
 }
 
 # The steps that the search never came to, but for the ends of processes that
@@ -75,11 +97,11 @@ unreached() {
     sed -n '/^unreached in/,$s/^.*state [0-9]*, "\(.*\)"$/\1/p' log | grep -v '^-end-$' || true
 }
 
-# The model holds.
+# A model holds.
 holds() {
-    local what=$1 began=$SECONDS states missed
-    shift
-    if ! search -DSAFETY "$@"; then
+    local model=$1 what=$2 began=$SECONDS states missed
+    shift 2
+    if ! make_search "$model" -DSAFETY "$@" || ! search -b "-m$DEPTH"; then
         not_ok "$what: the search did not end"
         return
     fi
@@ -97,28 +119,42 @@ holds() {
     fi
 }
 
-# With that switch it does not, and what goes wrong is an id minted twice.
+# With that switch it does not, and what goes wrong is an id minted twice.  The
+# shortest way to it is found breadth first.  The leases are too many states for
+# that; there a way is looked for that is not long.
 mints_twice() {
-    local switch=$1
-    shift
-    search -DBFS -DTICKS=3 -DONLY_TWICE "-D$switch" "$@" || true
-    grep 'assertion violated  *!((minted&' log >/dev/null && [[ -f minting.pml.trail ]]
+    local model=$1 switch=$2 depth
+    shift 2
+    local definitions=(-DTICKS=3 -DONLY_TWICE "-D$switch" "$@")
+    if [[ $model == minting ]]; then
+        make_search "$model" -DBFS "${definitions[@]}" || return 1
+        search -b "-m$DEPTH" || true
+    else
+        make_search "$model" -DSAFETY "${definitions[@]}" || return 1
+        for depth in 120 200 400 "$DEPTH"; do
+            search "-m$depth" || true
+            [[ ! -f model.pml.trail ]] || break
+        done
+    fi
+    grep 'assertion violated  *!((minted&' log >/dev/null && [[ -f model.pml.trail ]]
 }
 
 show() {
-    local switch
-    for switch in "${SWITCHES[@]}"; do
-        [[ ${switch%% *} == "$1" ]] || continue
+    local entry model switch definitions
+    for entry in "${SWITCHES[@]}"; do
+        read -r model switch definitions <<<"$entry"
+        [[ $switch == "$1" ]] || continue
         # shellcheck disable=SC2086 # several words
-        if ! mints_twice $switch; then
+        if ! mints_twice "$model" "$switch" $definitions; then
             die "$1 does not mint twice"
         fi
+        say "In $model.pml:"
         # shellcheck disable=SC2086
-        spin -t -DTICKS=3 -DONLY_TWICE -D$switch minting.pml |
-            sed -n -E 's/^ +((a minter|server|the standby|power) .*)/\1/p'
-        return
+        spin -t -DTICKS=3 -DONLY_TWICE "-D$switch" $definitions model.pml |
+            sed -n -E 's/^ +((a minter|server|the standby|power|the registry) .*)/\1/p'
+        found=yes
     done
-    die "there is no switch $1"
+    [[ $found ]] || die "there is no switch $1"
 }
 
 for program in spin gcc; do
@@ -139,15 +175,18 @@ case ${1-} in
     *) die "unknown option \"$1\"" ;;
 esac
 
-holds 'one server, 5 ticks' -DTICKS=5
-holds 'one server, 4 ticks of 2 ids' -DTICKS=4 -DPER_TICK=2
-holds 'a server and its standby, 3 ticks' -DPROMOTION -DTICKS=3
-for switch in "${SWITCHES[@]}"; do
+holds minting 'one server, 5 ticks' -DTICKS=5
+holds minting 'one server, 4 ticks of 2 ids' -DTICKS=4 -DPER_TICK=2
+holds minting 'a server and its standby, 3 ticks' -DPROMOTION -DTICKS=3
+holds lease 'leases, two servers and their clones, 3 ticks' -DTICKS=3 -DLEASE=1
+holds lease 'leases, a registry that is restored, 3 ticks' -DRESTORE -DTICKS=3
+for entry in "${SWITCHES[@]}"; do
+    read -r model switch definitions <<<"$entry"
     # shellcheck disable=SC2086 # several words
-    if mints_twice $switch; then
-        ok "${switch%% *} mints an id twice"
+    if mints_twice "$model" "$switch" $definitions; then
+        ok "$model: $switch mints an id twice"
     else
-        not_ok "${switch%% *} does not mint an id twice"
+        not_ok "$model: $switch does not mint an id twice"
     fi
 done
 say "1..$checks"
