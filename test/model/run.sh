@@ -178,7 +178,7 @@ esac
 holds minting 'one server, 5 ticks' -DTICKS=5
 holds minting 'one server, 4 ticks of 2 ids' -DTICKS=4 -DPER_TICK=2
 holds minting 'a server and its standby, 3 ticks' -DPROMOTION -DTICKS=3
-holds lease 'leases, two servers and their clones, 3 ticks' -DTICKS=3 -DLEASE=1
+holds lease 'leases, two servers and their clones, 4 ticks' -DTICKS=4
 holds lease 'leases, a registry that is restored, 3 ticks' -DRESTORE -DTICKS=3
 for entry in "${SWITCHES[@]}"; do
     read -r model switch definitions <<<"$entry"
