@@ -6,10 +6,8 @@
 # and then CREATE EXTENSION snowflake.  A new data directory preloads the library;
 # for one that exists already, add it to shared_preload_libraries.
 #
-# What was checked: test/packages.sh carries out the steps below in a plain
-# Debian that has PostgreSQL from Debian's own packages, and starts the server.
-# What was not: a build by Docker, and the official image itself, whose packages
-# are those of apt.postgresql.org, with files in the same places.
+# Not tested: a build by Docker.  test/packages.sh runs the same commands, make
+# and make install, in a plain Debian, which has files in the same places.
 
 ARG PG_MAJOR=17
 

@@ -3,11 +3,10 @@
 #   make                        against the server of the first pg_config in PATH,
 #   make PG_CONFIG=/path        or against that one
 #   make install
-#   make installcheck           against a running server that preloads snowflake
+#   make installcheck           against a server that is set up as README.md says
 #   make dist                   what is committed, as snowflake-VERSION.tar.gz and .zip
 #
-# test/check.sh does all of it on a throwaway server of its own, and is what
-# the README tells people to run.
+# test/check.sh does all of it on throwaway servers.
 
 EXTENSION  = snowflake snowflake_registry
 MODULE_big = snowflake
@@ -67,6 +66,12 @@ PROVE_TESTS ?= test/t/*.pl
 TEMP_CONFIG ?= $(abspath $(srcdir))/test/snowflake.conf
 export TEMP_CONFIG
 
+# PGXS's own installcheck runs inside test/installcheck.sh, which leaves the
+# server as it was: see the end of this file.
+ifndef IN_INSTALLCHECK
+NO_INSTALLCHECK = 1
+endif
+
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
@@ -79,6 +84,13 @@ $(OBJS) $(OBJS:.o=.bc): $(wildcard $(srcdir)/src/*.h) $(srcdir)/Makefile
 # directory for its objects, and its tests what they compare with.
 ifdef VPATH
 $(shell mkdir -p src; test -e expected || ln -s $(srcdir)/expected expected)
+endif
+
+ifndef IN_INSTALLCHECK
+installcheck:
+	+@PATH="$(bindir):$$PATH" $(srcdir)/test/installcheck.sh "$(CONTRIB_TESTDB) $(ISOLATION_TESTDB)" \
+		$(MAKE) -f $(firstword $(MAKEFILE_LIST)) installcheck IN_INSTALLCHECK=1
+.PHONY: installcheck
 endif
 
 # PGXN takes the zip, packagers the other.

@@ -32,42 +32,19 @@ DISPERSION='0.85 AND 1.15'      # of calls at random times
 LAYOUT='epoch=2026-01-01 unit=50ms fields=timestamp:39,shard:8,sequence:4'
 CLIENTS=90                      # more than ever wait at once, or nobody arrives
 
-major=
 seconds=90
 
 usage() {
     cat <<END
-Usage: bench/capacity.sh [--pg MAJOR] [--seconds SECONDS]
+Usage: bench/capacity.sh [--pg MAJOR] [--seconds N]
 
 Measure how long calls wait at several loads, and compare with the formula of
 doc/capacity.md.
 
   --pg MAJOR          with this major of PostgreSQL (default: the distribution's own)
-  --seconds SECONDS   length of each run (default: $seconds)
+  --seconds N   length of each run (default: $seconds)
   --help              this text
 END
-}
-
-parse_arguments() {
-    while (($#)); do
-        case $1 in
-            --pg)
-                choose_major "${2-}"
-                shift
-                ;;
-            --seconds)
-                [[ ${2-} =~ ^[1-9][0-9]*$ ]] || die "--seconds needs a number"
-                seconds=$2
-                shift
-                ;;
-            --help)
-                usage
-                exit
-                ;;
-            *) die "unknown option \"$1\"; see --help" ;;
-        esac
-        shift
-    done
 }
 
 query() {
@@ -115,7 +92,8 @@ SELECT format('%6s %6s %6s  %8s %8s %8s  %8s %8s %8s  %s', $shards,
 
 main() {
     local shards load line different=0
-    parse_arguments "$@"
+    pg=''
+    parse_options 'pg=MAJOR seconds=N' "$@"
     # shellcheck disable=SC2119 # no more packages than those
     need_major
 

@@ -37,14 +37,9 @@ EXPRESSIONS=(
     'snowflake_shard(id)'
 )
 
-major=
-annotate=
-uncounted=
-expressions=()
-
 usage() {
     cat <<END
-Usage: bench/instructions.sh [--pg MAJOR] [--annotate] [--uncounted] [EXPRESSION...]
+Usage: bench/instructions.sh [--pg MAJOR] [--annotate] [EXPRESSION...]
 
 Print the instructions that a call of each function takes, over those of a
 function that does nothing.  An expression is SQL that yields a bigint or what
@@ -55,40 +50,8 @@ $(printf '  %s\n' "${EXPRESSIONS[@]}")
 
   --pg MAJOR   with this major of PostgreSQL (default: the distribution's own)
   --annotate   and show in which functions they are executed
-  --uncounted  of a build that does not count the ids that are minted: the
-               difference is what statistics cost
   --help       this text
 END
-}
-
-parse_arguments() {
-    while (($#)); do
-        case $1 in
-            --pg)
-                choose_major "${2-}"
-                shift
-                ;;
-            --annotate) annotate=yes ;;
-            --uncounted) uncounted=yes ;;
-            --help)
-                usage
-                exit
-                ;;
-            -*) die "unknown option \"$1\"; see --help" ;;
-            *) expressions+=("$1") ;;
-        esac
-        shift
-    done
-    ((${#expressions[@]})) || expressions=("${EXPRESSIONS[@]}")
-}
-
-# Take out of the copy what counts ids: one line, and the increment of another.
-stop_counting() {
-    local file=${SCRATCH[0]}/tree/src/generator.c
-    sed -i -e '/shard->counters\.minted++;/d' \
-        -e 's/minted, minted + 1/minted, 1/' "$file"
-    [[ $(diff "$SOURCE/src/generator.c" "$file" | grep -c '^[<>]') == 3 ]] ||
-        die "generator.c does not count as this expects"
 }
 
 # What is started in the place of the server's program.
@@ -166,12 +129,13 @@ nothing_like() {
 main() {
     local expression nothing instructions
     local -A counted=()         # what does nothing -> instructions
-    parse_arguments "$@"
+    pg='' annotate=''
+    parse_options 'pg=MAJOR annotate' "$@"
+    ((${#arguments[@]})) || arguments=("${EXPRESSIONS[@]}")
     need_major valgrind
 
     say "Building snowflake for PostgreSQL $major and starting a server in valgrind"
     make_copy ''
-    [[ -z $uncounted ]] || stop_counting
     start_measured_server "shared_buffers = 16MB
 autovacuum = off
 checkpoint_timeout = 1h
@@ -184,7 +148,7 @@ snowflake.shards = '0-7'"
     profile 'noop()' 1 >/dev/null
 
     printf '\n%-44s %s\n' 'One call of' 'instructions'
-    for expression in "${expressions[@]}"; do
+    for expression in "${arguments[@]}"; do
         nothing=$(nothing_like "$expression")
         [[ ${counted[$nothing]-} ]] || counted[$nothing]=$(count "$nothing")
         instructions=$(count "$expression") || exit

@@ -29,7 +29,6 @@ milliseconds() {
 
 median() { sort -n | sed -n "$(((ROUNDS + 1) / 2))p"; }
 
-major=
 need_major perl
 make_copy ''
 start_measured_server "max_wal_size = 8GB

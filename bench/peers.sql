@@ -1,6 +1,6 @@
 -- peers.sql -- the functions that circulate where there is no extension
 --
--- Written anew from what is said about them, faults included.
+-- Written from what is said about them, faults included.
 
 -- After the one that Instagram published: 41 bits of milliseconds, 13 of a
 -- shard, 10 of a sequence.  Often seen with now(), the start of the

@@ -3,7 +3,7 @@
 #   perl bench/report.pl text RESULTS.CSV               all of it, as text
 #   perl bench/report.pl plots RESULTS.CSV DIRECTORY    plots, into a directory
 #   perl bench/report.pl readme RESULTS.CSV README.MD   that README, with its
-#                                                       table made anew
+#                                                       table made again
 #
 # Everything comes from the file; nothing is measured or known here.
 
@@ -114,7 +114,7 @@ sub text_of_calls
 {
 	my $text = heading('1. A call',
 		'Nanoseconds in one backend, over a C function that does nothing; the WAL of sequences',
-		'included.  On 64 shards, which a single backend never finds full.');
+		'included.  On 64 shards, which a single backend never finds exhausted.');
 
 	$text .= line(\@wide, 'function', '', 'median', 'middle half', 'rounds');
 	$text .= line(\@wide, $_, '', spread(call_cost($_))) for grep { !/^nothing/ } subjects('call', 'ns');

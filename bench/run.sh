@@ -19,11 +19,6 @@ set -euo pipefail
 
 RESULTS=$SOURCE/bench/results
 
-major=
-mode=full
-output=
-pgedge=
-readme_only=
 
 usage() {
     cat <<END
@@ -44,40 +39,6 @@ less than half an hour on two cores and 15 GB of disk.
                 major, snowflake.so, is in this directory
   --help        this text
 END
-}
-
-parse_arguments() {
-    while (($#)); do
-        case $1 in
-            --quick | --smoke) mode=${1#--} ;;
-            --readme) readme_only=yes ;;
-            --pg)
-                choose_major "${2-}"
-                shift
-                ;;
-            --output)
-                [[ ${2-} ]] || die "--output needs a directory"
-                output=$2
-                shift
-                ;;
-            --pgedge)
-                [[ -r ${2-}/snowflake.so ]] || die "--pgedge needs a directory with snowflake.so"
-                pgedge=$(cd "$2" && pwd)
-                shift
-                ;;
-            --help)
-                usage
-                exit
-                ;;
-            *) die "unknown option \"$1\"; see --help" ;;
-        esac
-        shift
-    done
-    if [[ -z $output && $mode == full ]]; then
-        output=$RESULTS
-    elif [[ -z $output && $mode == quick ]]; then
-        output=$RESULTS/quick
-    fi
 }
 
 # pgEdge's library can be loaded beside ours, but not the extension, which has
@@ -108,13 +69,19 @@ write_readme() {
 }
 
 report() {
-    as_tester "$major" perl bench/report.pl "$@"
+    as_tester perl bench/report.pl "$@"
 }
 
 main() {
-    local made more=
-    parse_arguments "$@"
-    if [[ $readme_only ]]; then
+    local made mode more=
+    quick='' smoke='' readme='' pg='' output='' pgedge=''
+    parse_options 'quick smoke readme pg=MAJOR output=DIR pgedge=DIR' "$@"
+    mode=${smoke:+smoke}${quick:+quick}
+    mode=${mode:-whole}
+    [[ $mode != whole || $output ]] || output=$RESULTS
+    [[ $mode != quick || $output ]] || output=$RESULTS/quick
+    [[ -z $pgedge || -r $pgedge/snowflake.so ]] || die "--pgedge needs a directory with snowflake.so"
+    if [[ $readme ]]; then
         write_readme
         exit
     fi

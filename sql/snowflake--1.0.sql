@@ -59,8 +59,8 @@ COMMENT ON CAST (integer AS snowflake) IS 'on assignment';
 COMMENT ON CAST (numeric AS snowflake) IS 'on assignment';
 
 -- Taking ids apart.  Ids are read as bigint, so that snowflake columns, bigint
--- columns, literals and quoted text all fit.  Without a layout the cluster's
--- own is meant, which is fixed while the server runs.
+-- columns, literals and quoted text all fit.  Without a layout, that of
+-- the server is meant, which is fixed while the server runs.
 
 CREATE FUNCTION snowflake_timestamp(id bigint) RETURNS timestamptz
     LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_timestamp';
@@ -102,8 +102,8 @@ COMMENT ON FUNCTION snowflake_shard(bigint) IS 'shard of an id, in the server''s
 COMMENT ON FUNCTION snowflake_shard(bigint, text) IS 'shard of an id, in a given layout';
 COMMENT ON FUNCTION snowflake_sequence(bigint) IS 'sequence number of an id within its tick and shard, in the server''s layout';
 COMMENT ON FUNCTION snowflake_sequence(bigint, text) IS 'sequence number of an id within its tick and shard, in a given layout';
-COMMENT ON FUNCTION snowflake_decode(bigint) IS 'time, shard and sequence of an id, in the server''s layout';
-COMMENT ON FUNCTION snowflake_decode(bigint, text) IS 'time, shard and sequence of an id, in a given layout';
+COMMENT ON FUNCTION snowflake_decode(bigint) IS 'time, shard and sequence number of an id, in the server''s layout';
+COMMENT ON FUNCTION snowflake_decode(bigint, text) IS 'time, shard and sequence number of an id, in a given layout';
 COMMENT ON FUNCTION snowflake_fields(bigint) IS 'fields of an id explained, in the server''s layout';
 COMMENT ON FUNCTION snowflake_fields(bigint, text) IS 'fields of an id explained, in a given layout';
 
@@ -136,8 +136,8 @@ CREATE FUNCTION snowflake_layouts(
 CREATE VIEW snowflake_layouts AS SELECT * FROM snowflake_layouts();
 GRANT SELECT ON snowflake_layouts TO PUBLIC;
 
-COMMENT ON FUNCTION snowflake_encode(timestamptz, integer, integer) IS 'id of a time, shard and sequence, in the server''s layout';
-COMMENT ON FUNCTION snowflake_encode(timestamptz, integer, integer, text) IS 'id of a time, shard and sequence, in a given layout';
+COMMENT ON FUNCTION snowflake_encode(timestamptz, integer, integer) IS 'id of a time, shard and sequence number, in the server''s layout';
+COMMENT ON FUNCTION snowflake_encode(timestamptz, integer, integer, text) IS 'id of a time, shard and sequence number, in a given layout';
 COMMENT ON FUNCTION snowflake_floor(timestamptz) IS 'least id of a time''s tick, in the server''s layout';
 COMMENT ON FUNCTION snowflake_floor(timestamptz, text) IS 'least id of a time''s tick, in a given layout';
 COMMENT ON FUNCTION snowflake_ceil(timestamptz) IS 'greatest id of a time''s tick, in the server''s layout';
@@ -291,7 +291,7 @@ COMMENT ON OPERATOR FAMILY snowflake_shard_ops USING hash IS 'hash partitions by
 -- Minting.  If a DEFAULT is volatile, COPY inserts row by row.  So the planner
 -- support function puts snowflake_copy_nextval(), which is STABLE, in the place
 -- of snowflake_nextval(), for COPY alone.  No SQL can call it, because no SQL has
--- a value of type internal.  See src/copy.c.
+-- a value of type internal.  See src/copy_from.c.
 
 CREATE FUNCTION snowflake_nextval_support(internal) RETURNS internal
     LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME';
@@ -1228,7 +1228,7 @@ DECLARE
     id_type   oid;
     now       timestamptz := clock_timestamp();
     reading   text;            -- further arguments of what reads ids
-    last      record;          -- the layout's last shard and sequence
+    last      record;          -- the layout's last shard and sequence number
     element   text;
     range     bigint[];
     expected  int8multirange;  -- NULL: not asked for
@@ -1353,7 +1353,7 @@ BEGIN
         'found AS (SELECT f.place, f.finding, s.shard, sum(s.ids) AS ids, min(s.first) AS first, max(s.last) AS last, '
         '                 row_number() OVER (PARTITION BY f.place ORDER BY sum(s.ids) DESC, s.shard) AS rank '
         '            FROM (VALUES (1, ''all ids''), (2, ''null''), (3, ''in the future''), (4, ''too early''), '
-        '                         (5, ''unexpected shard''), (6, ''end of sequence'')) AS f(place, finding) '
+        '                         (5, ''unexpected shard''), (6, ''exhausted tick'')) AS f(place, finding) '
         '            LEFT JOIN seen AS s ON CASE f.place WHEN 1 THEN s.shard IS NOT NULL WHEN 2 THEN s.shard IS NULL '
         '                                   WHEN 3 THEN s.is_future WHEN 4 THEN s.is_early '
         '                                   WHEN 5 THEN NOT s.shard::bigint <@ $8 ELSE s.is_end END '

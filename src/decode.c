@@ -85,7 +85,7 @@ remember_layout(FunctionCallInfo fcinfo, CallSite *site, const char *text,
 	memcpy(site->layout_text, text, length);
 }
 
-/* The layout that is argument number "argument", or else the cluster's. */
+/* The layout that is argument number "argument", or else the server's. */
 static const Layout *
 layout_argument(FunctionCallInfo fcinfo, int argument)
 {

@@ -29,7 +29,7 @@ report_invalid_layout(const LayoutError *error)
 			 "A layout is a preset that the view snowflake_layouts shows, or a specification such as \"epoch=2024-01-01T00:00:00Z unit=1ms fields=timestamp:41,shard:10,sequence:12\".")));
 }
 
-/* A shard or a sequence is not from 0 to "last". */
+/* A shard or a sequence number is not from 0 to "last". */
 void
 report_part_range(const Layout *layout, const char *part, int32 value,
 				  int64 last)

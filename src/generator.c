@@ -12,7 +12,7 @@
  * mints in a tick before one that it has minted in, on whatever shard.
  * Bounds.latest says so.  Hence a clock that was set back shows before any shard
  * is looked at, and a shard that has no position left in the present tick can
- * only be full.  Nor does it mint in a tick that is not before Bounds.horizon,
+ * only be exhausted.  Nor does it mint in a tick that is not before Bounds.horizon,
  * which is on disk: see horizon.c.
  *
  * With a registry a shard that is not leased is closed: its last position is
@@ -518,6 +518,7 @@ take(ShardState *shard, const Layout *layout, int64 tick, int64 floor,
 	return outcome;
 }
 
+<<<<<<< HEAD
 /* Wait until a shard is leased, or fail with the reason why it is not. */
 static pg_noinline void
 wait_for_lease(int32 shard)
@@ -549,6 +550,9 @@ find_own_shards(void)
 }
 
 /* Mint on one shard, waiting for the next tick while this one is full. */
+=======
+/* Mint on one shard, waiting for the next tick while this one is exhausted. */
+>>>>>>> c905ed0
 static int64
 mint_on(const Layout *layout, int32 shard)
 {

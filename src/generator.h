@@ -15,7 +15,7 @@
 typedef struct ShardCounters
 {
 	int64 minted;		/* ids */
-	int64 exhausted;	/* times that a call found a tick full */
+	int64 exhausted;	/* times that a call found a tick exhausted */
 	int64 clock_behind; /* calls that met a clock that was behind */
 	int64 waited_us;	/* by all calls together */
 } ShardCounters;

@@ -10,7 +10,7 @@
  * or may have been minted lie below that time, and all new ids lie above it.
  * That is the whole argument, and it needs no clock.
  *
- * The protocol.  One background worker alone moves the horizon, to "reserve"
+ * The protocol.  One background worker alone renews the horizon, to "reserve"
  * after the tick of a session that asks for it:
  *
  *	1. It writes the record with the new horizon to the file, so that it
@@ -37,7 +37,7 @@
  * leaves a record that is too high, which costs at most a wait.
  *
  * The allowance.  A renewal that takes longer than the reserve would publish a
- * horizon that has passed.  So the horizon is moved further ahead, by three
+ * horizon that has passed.  So the horizon is set further ahead, by three
  * times as long as a renewal takes: one for the renewal itself, one for the next
  * renewal, and one in which a session asks for it.
  *
@@ -231,7 +231,7 @@ horizon_shmem_startup(void)
  */
 
 /*
- * Ask the worker to move the horizon past a tick.  May be called often; the
+ * Ask the worker to renew the horizon, to past a tick.  May be called often; the
  * worker comes when it has time.
  */
 void
@@ -528,7 +528,7 @@ note_renewal(const Record *record)
 }
 
 /*
- * Move the horizon to "reserve" and an allowance after a tick: first on disk,
+ * Renew the horizon, to "reserve" and an allowance after a tick: first on disk,
  * then for all.  The next renewal is due half of the reserve and two renewals
  * before sessions come to the horizon.  The sessions read the clock; the worker
  * needs none.
@@ -555,8 +555,8 @@ renew_horizon(int64 wanted_tick, Trouble *trouble)
 
 	/*
 	 * After a crash the clock may stand before the floor.  The floor is on disk
-	 * already, so there is nothing to move until the clock has reached it;
-	 * else each crash would move the horizon by another reserve.
+	 * already, so there is nothing to renew until the clock has reached it;
+	 * else each crash would set the horizon another reserve ahead.
 	 */
 	if (present == 0 && wanted_tick < latest)
 	{

@@ -14,12 +14,12 @@
  *	  recovery.signal.  standby.signal does not count: a standby takes its
  *	  primary's place.
  *	- The server has another system identifier than the record.  Then only the
- *	  file was copied, for instance after pg_upgrade.  (A copy of a whole data
- *	  directory has the same identifier.)
+ *	  file was copied, for instance after pg_upgrade.  (If the whole data
+ *	  directory was copied, it has the same identifier.)
  *	- The file PG_VERSION, which nothing ever writes again, is another file: it
  *	  was born at another time.  If the file system does not know times of
- *	  birth, the inode counts.  This finds a copy of files.  It does not find a
- *	  copy of the blocks below them, and a renamed directory is no clone.
+ *	  birth, the inode counts.  This finds that files were copied.  It does not
+ *	  find that the blocks below them were, and a renamed directory is no clone.
  *	- The host has another name.  This finds snapshots of volumes and of virtual
  *	  machines, but also a volume that has moved.  A name of 12 hexadecimal
  *	  digits is the number of a container, which is new at each start: it says
@@ -32,7 +32,7 @@
  * What was found stays in the record until somebody accepts it, because the
  * evidence is gone at the next start.  For the same reason the record says that
  * its server follows a primary: otherwise a standby that crashes just after its
- * promotion would look like a copy of files.
+ * promotion would look as if its files had been copied.
  *
  * Nothing here touches shared memory or writes files: there is nothing to lock.
  *

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * layout.h
- *	  How 64 bits are divided into a timestamp, a shard and a sequence.
+ *	  How 64 bits are divided into a timestamp, a shard and a sequence number.
  *
  * Everything here is a pure function of its arguments: no server state, no
  * settings, no locks, no allocation.  See layout.c and layout_text.c.
@@ -16,7 +16,7 @@
 /* timestamp, a shard in up to two parts, sequence */
 #define LAYOUT_MAX_FIELDS 4
 
-/* shard and sequence are int4 in SQL */
+/* shard and sequence number are int4 in SQL */
 #define LAYOUT_MAX_PART_BITS 31
 
 /* holds any specification as layout_format() writes it */

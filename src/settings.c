@@ -119,7 +119,7 @@ settings_define(void)
 	insist(SETTING_CLOCK_TOLERANCE, asked_tolerance);
 
 	DefineCustomIntVariable(
-		SETTING_RESERVE, "How far ahead the horizon is kept on disk.",
+		SETTING_RESERVE, "How far ahead of the clock the horizon is set.",
 		"No id is minted past the horizon. A server that was not shut down "
 		"cleanly mints nothing before it.",
 		&reserve_ms, 1000, 100, 60000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL,

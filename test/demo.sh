@@ -13,9 +13,6 @@ set -euo pipefail
 # shellcheck source=test/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-major=
-keep=
-
 usage() {
     cat <<END
 Usage: test/demo.sh [--pg MAJOR] [--keep]
@@ -28,26 +25,8 @@ Build snowflake and show it on a throwaway server.
 END
 }
 
-parse_arguments() {
-    while (($#)); do
-        case $1 in
-            --keep) keep=yes ;;
-            --pg)
-                choose_major "${2-}"
-                shift
-                ;;
-            --help)
-                usage
-                exit
-                ;;
-            *) die "unknown option \"$1\"; see --help" ;;
-        esac
-        shift
-    done
-}
-
 tell_how_to_go_on() {
-    local bin=/usr/lib/postgresql/$major/bin as=
+    local bin=$PROGRAMS/$major/bin as=
     ((EUID != 0)) || as='runuser -u postgres -- '
     cat <<END
 
@@ -59,7 +38,9 @@ END
 }
 
 main() {
-    parse_arguments "$@"
+    pg='' keep=''
+    parse_options 'pg=MAJOR keep' "$@"
+    ((${#arguments[@]} == 0)) || die "unknown argument \"${arguments[0]}\"; see --help"
     # shellcheck disable=SC2119 # no more packages than those
     need_major
 

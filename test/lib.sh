@@ -7,21 +7,18 @@
 # may have nothing installed and on machines whose databases matter.  So:
 #
 # - Packages come from the machine's own apt, and only those that are missing.
-#   Debian's server package creates and starts a cluster when it is installed;
-#   for the moment of our installation that is switched off.
 # - Work happens in a copy of the source tree in a directory of its own in
 #   /tmp: the path of a Unix socket must stay below 108 bytes, so it has to be
 #   short.  Data directory and socket are in there too, nothing listens on the
 #   network, and the extension is staged there instead of installed.
-# - The server refuses to run as root, so root hands the copy to "postgres"
-#   (or to "nobody", for what needs no server).
+# - The server refuses to run as root, so root hands the copy to "postgres".
 # - The copy is used with an empty environment: somebody's PGHOST, PGDATA or
 #   PGOPTIONS never gets in.
 # - Whatever happens, the end is the same: servers stopped, copy removed.
 #
 # To be sourced.  Sets SOURCE, the top of the source tree.
 
-export LC_ALL=C                 # what apt-cache says is read by us
+export LC_ALL=C                 # what apt says is read by us
 
 SOURCE=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -32,48 +29,87 @@ die() {
     exit 2
 }
 
-# The arguments are what passed, failed and was skipped.
-totals() {
-    local line="$1 passed, $2 failed"
-    if (($3)); then
-        line+=", $3 skipped"
-    fi
-    say "$line"
-}
-
-# Count the tests in a file of TAP into $passed and $failed, and show them.
-count_tap_file() {
-    local line
-    while IFS= read -r line; do
-        case $line in
-            'ok '*)
-                passed=$((passed + 1))
-                say "    ok      ${line#* - }"
-                ;;
-            'not ok '*)
-                failed=$((failed + 1))
-                say "    FAILED  ${line#* - }"
-                ;;
-            '# '*) say "    | ${line#\# }" ;;
-        esac
-    done <"$1"
-}
-
-# Add a tally "passed failed skipped" in a file to ours; if the time is given
-# when that began, say it.  No tally means that what leaves it was killed, which
-# is one failure.
-add_tally() {
-    local p=0 f=1 s=0
-    [[ ! -s $1 ]] || read -r p f s <"$1"
-    passed=$((passed + p))
-    failed=$((failed + f))
-    skipped=$((skipped + s))
-    [[ -z ${2-} ]] || say "  $(totals "$p" "$f" "$s") in $((SECONDS - $2)) s"
-}
-
-# Show the end of a file, set off so that no line of it reads as one of ours.
+# Show the end of a file, each line set off.
 show_tail() {
     tail -n "$2" "$1" | sed 's/^/    | /'
+}
+
+# Read a script's options.  The first argument names those that it has: "keep"
+# sets $keep to yes, "pg=MAJOR" wants a value and sets $pg.  A name "seconds=N"
+# wants a number.  What is no option goes to the array "arguments".
+parse_options() {
+    local known=" $1 " name value
+    shift
+    arguments=()
+    while (($#)); do
+        name=${1#--}
+        case $1 in
+            --help)
+                usage
+                exit
+                ;;
+            --*)
+                if [[ $known == *" $name "* ]]; then
+                    printf -v "${name//-/_}" yes
+                elif [[ $known =~ " $name="([^ ]+)" " ]]; then
+                    value=${BASH_REMATCH[1]}
+                    [[ ${2-} && ($value != N || $2 =~ ^[1-9][0-9]{0,8}$) ]] ||
+                        die "--$name needs a value: --$name $value"
+                    printf -v "${name//-/_}" %s "$2"
+                    shift
+                else
+                    die "unknown option \"$1\"; see --help"
+                fi
+                ;;
+            *) arguments+=("$1") ;;
+        esac
+        shift
+    done
+}
+
+# ---------------------------------------------------------------------------
+# TAP, for scripts that are tests
+
+tests=0
+failed_tests=0
+
+ok() {
+    tests=$((tests + 1))
+    say "ok $tests - $*"
+}
+
+# The second argument is a file that tells why.
+not_ok() {
+    tests=$((tests + 1))
+    failed_tests=$((failed_tests + 1))
+    say "not ok $tests - $1"
+    [[ -z ${2-} ]] || tail -n 60 "$2" | sed 's/^/# /'
+}
+
+# Does a command succeed?  The first argument is the test's name.
+check() {
+    local name=$1 log status=0
+    shift
+    log=$(mktemp)
+    "$@" >"$log" 2>&1 || status=$?
+    if ((status == 0)); then
+        ok "$name"
+    else
+        not_ok "$name" "$log"
+    fi
+    rm -f "$log"
+    return "$status"
+}
+
+# The end of a script that is a test.
+done_testing() {
+    say "1..$tests"
+    exit $((failed_tests > 0))
+}
+
+skip_all() {
+    say "1..0 # SKIP $*"
+    exit
 }
 
 # ---------------------------------------------------------------------------
@@ -149,8 +185,8 @@ trap 'exit 143' TERM HUP
 
 # ---------------------------------------------------------------------------
 # Packages
-
-GIVEN_CONFIG=                   # of the installed server that the user named
+#
+# First we look at what is installed, then we ask apt.
 
 as_root() {
     if ((EUID == 0)); then
@@ -160,73 +196,74 @@ as_root() {
     fi
 }
 
+# May we do what only root may?  sudo may ask for a password.
 can_be_root() {
-    ((EUID == 0)) || command -v sudo >/dev/null
+    ((EUID == 0)) || { command -v sudo >/dev/null && { sudo -n true 2>/dev/null || sudo -v; }; }
 }
 
 is_installed() {
     [[ $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) == installed ]]
 }
 
-# Ask for the package lists once in a run.  Its failure shows when something
-# is installed, or does not matter.
-refresh_lists() {
-    if [[ -z ${LISTS_FRESH-} ]] && can_be_root; then
-        LISTS_FRESH=yes
-        as_root apt-get -qq update >/dev/null 2>&1 </dev/null || true
-    fi
+# Those of some packages that are missing, in the array "missing".
+find_missing() {
+    local package
+    missing=()
+    for package in "$@"; do
+        is_installed "$package" || missing+=("$package")
+    done
 }
 
 knows_package() {
     apt-cache show "$1" >/dev/null 2>&1
 }
 
-# On a fresh machine or in a container image apt knows no package at all.
+# Can a package be had?  On a fresh machine, or in the image of a container,
+# apt knows none, and its lists are to be fetched once.
 has_package() {
-    knows_package postgresql || refresh_lists
+    if ! knows_package postgresql && [[ -z ${LISTS_FETCHED-} ]] && can_be_root; then
+        export LISTS_FETCHED=yes
+        say "Fetching apt's lists of packages, which are empty"
+        as_root apt-get -qq update >/dev/null 2>&1 </dev/null || true
+    fi
     knows_package "$1"
 }
 
-# The major version of PostgreSQL that this distribution ships.
-distribution_major() {
-    has_package postgresql || die "apt knows no package named postgresql; try apt-get update"
+# Is that major here, with what an extension is built with?
+is_major_installed() {
+    [[ -x $PROGRAMS/$1/bin/postgres && -f $("$PROGRAMS/$1/bin/pg_config" --pgxs 2>/dev/null) ]]
+}
+
+PROGRAMS=/usr/lib/postgresql    # where Debian has them, by major
+
+# The latest major that is installed, or else the distribution's own.
+default_major() {
+    local major
+    for major in 19 18 17 16 15; do
+        if is_major_installed "$major"; then
+            echo "$major"
+            return
+        fi
+    done
+    has_package postgresql >&2 ||
+        die "no PostgreSQL is installed, and apt knows no package \"postgresql\"; try: apt-get update"
     apt-cache depends postgresql |
         sed -n '0,/Depends: postgresql-\([0-9]\+\)$/s/.*Depends: postgresql-\([0-9]\+\)$/\1/p'
 }
 
-# Can this machine have that major?  If apt knows nothing, suppose so: its
-# installation will tell.
+# Can this machine have that major?
 is_packaged() {
-    is_installed "postgresql-server-dev-$1" ||
-        has_package "postgresql-server-dev-$1" ||
-        ! knows_package postgresql
+    is_major_installed "$1" || has_package "postgresql-server-dev-$1"
 }
 
-build_packages() {
-    local server="postgresql-$1 postgresql-server-dev-$1"
-    if [[ $GIVEN_CONFIG ]]; then
-        server=
-    fi
-    echo "make gcc libc6-dev $server"
+BUILD_PACKAGES='make gcc libc6-dev'
+
+# Those of a server that is missing here.
+server_packages() {
+    [[ ${GIVEN_CONFIG-} ]] || is_major_installed "$1" || echo "postgresql-$1 postgresql-server-dev-$1"
 }
 
-# Take the value of the option --pg.
-choose_major() {
-    [[ $1 =~ ^[1-9][0-9]$ ]] || die "--pg needs a major version, such as 15"
-    major=$1
-}
-
-# Have the server and the headers of $major, the distribution's own if there is
-# none yet, and the packages named.
-need_major() {
-    if [[ -z $major ]]; then
-        major=$(distribution_major)
-    fi
-    is_packaged "$major" || die "PostgreSQL $major is not in this distribution"
-    # shellcheck disable=SC2046 # one word for each package
-    install_packages $(build_packages "$major") "$@" || die "cannot go on without these packages"
-}
-
+# Debian's server package creates a cluster and starts it, unless told not to.
 forbid_clusters() {
     local dir=/etc/postgresql-common/createcluster.d
     CREATECLUSTER=$dir/snowflake-test.conf
@@ -242,101 +279,90 @@ allow_clusters() {
     fi
 }
 
+apt_install() {
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 \
+        install --no-install-recommends "$@" </dev/null
+}
+
+# Say what is to be installed, and how much that is.
+announce() {
+    local plan
+    plan=$(apt_install --assume-no "$@" 2>&1 || true)
+    say "Installing $* with apt:" \
+        "$(sed -n 's/.* \([0-9]*\) newly installed.*/\1/p' <<<"$plan") packages," \
+        "$(sed -n 's/^Need to get \(.*\) of archives.*/\1/p' <<<"$plan") to download," \
+        "$(sed -n 's/^After this operation, \(.*\) of additional.*/\1/p' <<<"$plan") on disk"
+}
+
 # Install those of the named packages that are missing.
 install_packages() {
-    local package log status=0
+    local log status=0
     local -a missing=()
     if ! command -v dpkg-query >/dev/null; then
         say "Without Debian's package manager, what it calls $* must be there"
         return 0
     fi
-    for package in "$@"; do
-        is_installed "$package" || missing+=("$package")
-    done
+    find_missing "$@"
     ((${#missing[@]})) || return 0
-
     if ! can_be_root; then
-        say "These packages are missing, and there is no sudo to install them with:"
-        say "    ${missing[*]}"
+        say "These packages are missing, and user $(id -un) may not run apt-get as root:" \
+            "sudo is missing, or refused"
         say "Ask for:  apt-get install --no-install-recommends ${missing[*]}"
         return 1
     fi
-    say "Installing ${missing[*]}"
-    refresh_lists
-    if [[ " ${missing[*]}" == *" postgresql-"[0-9]* ]]; then
-        forbid_clusters
-    fi
+    has_package "${missing[0]}" || true
+    announce "${missing[@]}"
+    [[ " ${missing[*]}" != *" postgresql-"[0-9]* ]] || forbid_clusters
     log=$(mktemp)
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y \
-        -o DPkg::Lock::Timeout=300 install --no-install-recommends \
-        "${missing[@]}" >"$log" 2>&1 </dev/null || status=$?
+    # a dot now and then shows that it goes on
+    apt_install -q -y "${missing[@]}" 2>&1 | tee "$log" |
+        awk '/^(Get|Unpacking|Setting up)/ && ++n % 8 == 0 { printf "."; fflush() } END { print "" }' || status=$?
     allow_clusters
     ((status == 0)) || show_tail "$log" 20
     rm -f "$log"
     return "$status"
 }
 
+# Have the server of major $pg, by default any, its headers, and the packages
+# named.  Sets $major.
+need_major() {
+    major=${pg-}
+    [[ $major ]] || major=$(default_major)
+    is_packaged "$major" || die "PostgreSQL $major is not in this distribution"
+    # shellcheck disable=SC2046,SC2086 # one word for each package
+    install_packages $BUILD_PACKAGES $(server_packages "$major") "$@" || die "cannot go on without these packages"
+}
+
 # ---------------------------------------------------------------------------
 # Other Debians
 #
-# Each is a directory that mmdebstrap fills with packages.  That is mostly
-# waiting for the network, so it goes on while tests run.  In /var/tmp, since
+# Each is a directory that mmdebstrap fills with packages.  In /var/tmp, since
 # /tmp may be memory, and may not allow device files.
 
-declare -A ROOT_DIR=()          # name -> directory
-declare -A BUILDER=()           # name -> process that fills it
-
-# Start to fill the root of a name with the packages of a Debian, unless
-# SNOWFLAKE_ROOTS has it.  More arguments are mmdebstrap's.
-begin_root() {
-    local name=$1 packages=$3 dir
+# Fill the directory $1 with the packages $3 of the Debian $2, unless the
+# directory SNOWFLAKE_ROOTS has it as a file NAME.tar, by the name of $1.  More
+# arguments are mmdebstrap's.
+make_root() {
+    local root=$1 packages=$3 tar=${SNOWFLAKE_ROOTS:-/nowhere}/${1##*/}.tar
     local -a release=("$2")
     shift 3
-    dir=$(mktemp -d "/var/tmp/snowflake-$name.XXXXXX")
-    SCRATCH+=("$dir")
-    ROOT_DIR[$name]=$dir/root
-    chmod 755 "$dir"
-    if [[ ! -f ${SNOWFLAKE_ROOTS:-/nowhere}/$name.tar ]]; then
-        # experimental is an addition to sid, of which apt takes what it is told to
-        if [[ ${release[0]} == experimental ]]; then
-            # shellcheck disable=SC2016 # expanded by mmdebstrap
-            release=(sid --setup-hook='
-                sed "s/ sid / experimental /" "$1/etc/apt/sources.list" >"$1/etc/apt/sources.list.d/experimental.list"
-                printf "%s\n" "Package: postgresql-* libpq*" "Pin: release a=experimental" "Pin-Priority: 990" \
-                    >"$1/etc/apt/preferences.d/experimental"')
-        fi
-        # An archive may be a snapshot, whose index is past its date.
-        nice mmdebstrap --variant=apt --format=directory "$@" \
-            --aptopt='Acquire::Check-Valid-Until "false"' \
-            --include="${packages// /,}" \
-            "${release[@]}" "$dir/root" </dev/null >"$dir/log" 2>&1 &
-        BUILDER[$name]=$!
-    fi
-}
-
-# Have that root ready, or skip what it is for.
-finish_root() {
-    local name=$1 what=$2 dir=${ROOT_DIR[$1]} status=0
-    if [[ -z ${BUILDER[$name]-} ]]; then
-        mkdir "$dir"
-        attend tar -C "$dir" -xf "$SNOWFLAKE_ROOTS/$name.tar" ||
-            die "$SNOWFLAKE_ROOTS/$name.tar could not be unpacked"
+    if [[ -f $tar ]]; then
+        mkdir "$root"
+        attend tar -C "$root" -xf "$tar"
         return
     fi
-    wait "${BUILDER[$name]}" || status=$?
-    unset "BUILDER[$name]"
-    if ((status != 0)); then
-        skip "$what" "its Debian could not be downloaded"
-        show_tail "${dir%/*}/log" 5
-        return 1
+    # experimental is an addition to sid, of which apt takes what it is told to
+    if [[ ${release[0]} == experimental ]]; then
+        # shellcheck disable=SC2016 # expanded by mmdebstrap
+        release=(sid --setup-hook='
+            sed "s/ sid / experimental /" "$1/etc/apt/sources.list" >"$1/etc/apt/sources.list.d/experimental.list"
+            printf "%s\n" "Package: postgresql-* libpq*" "Pin: release a=experimental" "Pin-Priority: 990" \
+                >"$1/etc/apt/preferences.d/experimental"')
     fi
-}
-
-end_builders() {
-    local name
-    for name in "${!BUILDER[@]}"; do
-        end_child "${BUILDER[$name]}"
-    done
+    # An archive may be a snapshot, whose index is past its date.
+    attend mmdebstrap --variant=apt --format=directory "$@" \
+        --aptopt='Acquire::Check-Valid-Until "false"' --include="${packages// /,}" \
+        "${release[@]}" "$root" </dev/null
 }
 
 # ---------------------------------------------------------------------------
@@ -365,6 +391,10 @@ make_copy() {
         --exclude='*.so' --exclude=./results --exclude=./output_iso \
         --exclude='./tmp_check*' --exclude=./log --exclude='./regression.*' . |
         tar -C "$dir/tree" -xf - --no-same-owner
+    own_copy
+}
+
+own_copy() {
     if ((EUID == 0)); then
         chroot "$ROOT/" chown -R "$TESTER:" "$COPY"
     fi
@@ -386,14 +416,12 @@ enter_root() {
 }
 
 # Run a command as an unprivileged user in the copy, with the programs of
-# PostgreSQL $1 first in its path.
+# PostgreSQL $major first in its path.
 as_tester() {
-    local major=$1
-    shift
     # A child of a script starts out deaf to SIGINT, which a test may need.
     # shellcheck disable=SC2016 # expanded by the inner shell
     local -a command=(
-        env -i --default-signal "PATH=${BINDIR:-/usr/lib/postgresql/$major/bin}:/usr/local/bin:/usr/bin:/bin"
+        env -i --default-signal "PATH=${BINDIR:-$PROGRAMS/$major/bin}:/usr/local/bin:/usr/bin:/bin"
         "HOME=$COPY" "TMPDIR=$COPY/tmp" SHELL=/bin/sh LC_ALL=C ${LIBDIR:+"LD_LIBRARY_PATH=$LIBDIR"}
         bash -c 'cd "$HOME/tree" && exec "$@"' bash "$@")
 
@@ -408,54 +436,12 @@ as_tester() {
 }
 
 # ---------------------------------------------------------------------------
-# Any installed server
-#
-# Debian's packages find an extension that is staged (stage.sh), and so do
-# servers of 18 and later.  An older server that was built from source finds
-# extensions only in its own directories, which are not ours to write to.  But
-# such an installation, below one directory, works wherever it is: we copy it,
-# and install into the copy.
-
-# Take the value of the option --pg-config; sets $major.
-choose_server() {
-    local option version
-    [[ -f $1 && -x $1 ]] || die "--pg-config needs the path of a program pg_config"
-    GIVEN_CONFIG=$(realpath "$1")
-    version=$("$GIVEN_CONFIG" --version) || die "\"$1\" does not run"
-    [[ $version =~ ^PostgreSQL\ ([1-9][0-9]) ]] || die "\"$1\" is no pg_config: it says \"${version%%$'\n'*}\""
-    major=${BASH_REMATCH[1]}
-    BINDIR=$("$GIVEN_CONFIG" --bindir)
-    for option in "$BINDIR"/{postgres,initdb,psql,pg_config} "$("$GIVEN_CONFIG" --pgxs)"; do
-        [[ -f $option ]] || die "the server of \"$1\" cannot be tested: there is no $option"
-    done
-    id postgres >/dev/null 2>&1 || TESTER=nobody
-}
-
-# Copy that server beside the copy of the tree, if it has a directory of its own.
-copy_server() {
-    local prefix=${BINDIR%/bin} option path
-    local -a paths=()
-    for option in bindir libdir sharedir includedir; do
-        path=$("$GIVEN_CONFIG" "--$option")
-        [[ $path == "$prefix"/* && $prefix != /usr ]] || return 0
-        paths+=("${path#"$prefix"/}")
-    done
-    mkdir "$COPY/server"
-    tar -C "$prefix" -cf - "${paths[@]}" | tar -C "$COPY/server" -xf - --no-same-owner
-    if ((EUID == 0)); then
-        chown -R "$TESTER:" "$COPY/server"
-    fi
-    BINDIR=$COPY/server/bin
-    LIBDIR=$COPY/server/${paths[1]}
-}
-
-# ---------------------------------------------------------------------------
 # A server in the copy, of PostgreSQL $major
 
 # Run a command as the server's user; say what it said only if it fails.
 quietly() {
     local log=${SCRATCH[0]}/log
-    if ! as_tester "$major" "$@" >"$log" 2>&1; then
+    if ! as_tester "$@" >"$log" 2>&1; then
         show_tail "$log" 40
         die "failed: $*"
     fi
@@ -479,5 +465,5 @@ END
 
 # Run a client of that server.
 with_server() {
-    as_tester "$major" env PGHOST="$COPY" PGUSER=postgres PGDATABASE=postgres "$@"
+    as_tester env PGHOST="$COPY" PGUSER=postgres PGDATABASE=postgres "$@"
 }

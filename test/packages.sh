@@ -2,7 +2,7 @@
 #
 # packages.sh -- build snowflake's packages, install them and run their tests
 #
-#   test/packages.sh MAJOR SUITE [DIRECTORY]
+#   test/packages.sh MAJOR SUITE
 #
 # for a Debian release and the major of PostgreSQL that it has, such as
 # 15 bookworm.  Needs root, the network, and mmdebstrap.  Everything happens in
@@ -17,10 +17,8 @@
 #   make dist     of the last commit: both archives, built and installed by
 #                 PGXN's client
 #   rpm/          built from the archive with rpmbuild, in PGDG's directories
-#   Dockerfile    its steps carried out by hand, since there is no Docker here
 #
-# Prints a line for each check.  check.sh gives a directory to work in, and finds
-# "passed failed skipped" in its file tally.
+# Prints TAP.
 
 # shellcheck disable=SC2317 # functions are called by way of check()
 
@@ -29,42 +27,12 @@ set -euo pipefail
 # shellcheck source=test/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-(($# == 2 || $# == 3)) || die "usage: test/packages.sh MAJOR SUITE [DIRECTORY]"
+(($# == 2)) || die "usage: test/packages.sh MAJOR SUITE"
 major=$1
 suite=$2
 
 PAGE=$SOURCE/doc/install.md
 TOOLS=(elfutils git lintian pgxnclient rpm rpmlint unzip)
-
-passed=0
-failed=0
-skipped=0
-
-leave() {
-    echo "$passed $failed $skipped" >"$DIR/tally"
-    [[ -z $standalone ]] || totals "$passed" "$failed" "$skipped"
-    exit $((failed > 0))
-}
-
-skip() {
-    skipped=$((skipped + 1))
-    say "    SKIPPED $1"
-}
-
-# Run a command that tells whether something is good.
-check() {
-    local name=$1
-    shift
-    if "$@" >"$LOG" 2>&1; then
-        passed=$((passed + 1))
-        say "    ok      $name"
-    else
-        failed=$((failed + 1))
-        say "    FAILED  $name"
-        show_tail "$LOG" 40
-        return 1
-    fi
-}
 
 # ---------------------------------------------------------------------------
 # The Debians
@@ -98,7 +66,7 @@ copy_of() {
 
 # In the copy of the source tree, as that user.
 build() {
-    as_tester "$major" bash -euxc "$1"
+    as_tester bash -euxc "$1" 2>&1 | tee "$LOG"
 }
 
 # ---------------------------------------------------------------------------
@@ -244,71 +212,19 @@ END
 }
 
 # ---------------------------------------------------------------------------
-# The Dockerfile
-
-# Stands for "docker build": a copy of the plain Debian for each FROM.
-docker_build() {
-    local instruction rest stage=final root=
-    while read -r instruction rest; do
-        case $instruction in
-            '' | '#'* | ARG) ;;
-            FROM)
-                stage=final
-                [[ $rest != *' AS '* ]] || stage=${rest##* }
-                root=$DIR/docker-$stage
-                copy_of plain "docker-$stage"
-                ;;
-            COPY)
-                case $rest in
-                    --from=*)
-                        read -r stage from to <<<"$rest"
-                        cp -a "$DIR/docker-${stage#--from=}$from/." "$root$to"
-                        ;;
-                    '. '*) cp -a "$SOURCE" "$root${rest#. }" ;;
-                    *) return 1 ;;
-                esac
-                ;;
-            RUN) enter_root "$root" env "PG_MAJOR=$major" DEBIAN_FRONTEND=noninteractive sh -exc "$rest" || return 1 ;;
-            *)
-                echo "not understood: $instruction"
-                return 1
-                ;;
-        esac
-    done < <(sed -e ':a' -e '/\\$/N; s/ *\\\n */ /; ta' "$SOURCE/Dockerfile")
-}
-
-docker_run() {
-    # shellcheck disable=SC2016 # expanded by the inner shell
-    enter_root "$DIR/docker-final" runuser -u postgres -- \
-        env "PATH=/usr/lib/postgresql/$major/bin:/usr/bin:/bin" LC_ALL=C bash -euxc '
-            cd /tmp
-            initdb --auth=trust --pgdata=data
-            pg_ctl start --wait --pgdata=data --log=log \
-                --options="-c listen_addresses= -c unix_socket_directories=/tmp -c snowflake.shards=5"
-            [[ $(psql -XAtq -h /tmp postgres -c "CREATE EXTENSION snowflake" -c "SELECT snowflake_shard(snowflake_nextval())") == 5 ]]
-            pg_ctl stop --wait --pgdata=data'
-}
-
-# ---------------------------------------------------------------------------
 
 ((EUID == 0)) || die "making a Debian needs root"
-standalone=
-DIR=${3-}
-if [[ -z $DIR ]]; then
-    standalone=yes
-    DIR=$(mktemp -d "/var/tmp/snowflake-packages.XXXXXX")
-    SCRATCH+=("$DIR")
-fi
+DIR=$(mktemp -d "/var/tmp/snowflake-packages.XXXXXX")
+SCRATCH+=("$DIR")
 chmod 755 "$DIR"
 LOG=$DIR/log
 TESTER=builder
 
-if ! make_debian >"$LOG" 2>&1; then
-    skip "packages: Debian $suite could not be downloaded"
-    show_tail "$LOG" 5
-    leave
-fi
-check 'Debian: is prepared' prepare_debians || leave
+make_debian >"$LOG" 2>&1 || {
+    tail -n 5 "$LOG" | sed 's/^/# /'
+    skip_all "Debian $suite could not be downloaded"
+}
+check 'Debian: is prepared' prepare_debians || done_testing
 
 copy_of bare sourced
 make_copy "$DIR/sourced"
@@ -329,7 +245,7 @@ if check 'install.md: builds a Debian package, which passes its tests, and insta
 fi
 
 if [[ ! -e $SOURCE/.git ]]; then
-    skip 'make dist: no git repository here'
+    ok 'make dist # SKIP no git repository here'
 elif check 'make dist: is made of what is committed' clone "${SCRATCH[-1]}/clone" &&
     check 'make dist: makes two archives of the same files' build '
         cd ../clone
@@ -350,8 +266,4 @@ elif check 'make dist: is made of what is committed' clone "${SCRATCH[-1]}/clone
         ! rpm -qlp ~/rpmbuild/RPMS/*/postgresql$major-snowflake-[0-9]*.rpm | grep /usr/lib/postgresql" || true
 fi
 
-if check 'Dockerfile: its steps work' docker_build; then
-    check 'Dockerfile: the server mints' docker_run || true
-fi
-
-leave
+done_testing

@@ -1,8 +1,8 @@
 # What a call costs, in one backend: a statement's time for so many rows, to
 # be compared with that for a function that does nothing.
 #
-# On 64 shards, as many as keep a single backend from ever finding them full:
-# how fast a full shard is, is the next measurement.
+# On 64 shards, as many as keep a single backend from ever finding them exhausted:
+# how fast an exhausted shard is, is the next measurement.
 
 use strict;
 use warnings FATAL => 'all';

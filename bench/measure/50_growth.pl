@@ -1,5 +1,5 @@
 # The rate of inserting as the index outgrows shared_buffers: batch after batch
-# into tables that grow side by side.  For this the server is started anew,
+# into tables that grow side by side.  For this the server is started again,
 # with little shared memory and with the checkpoints that come by default.
 
 use strict;

@@ -11,11 +11,11 @@ my $sessions = 8;
 my $ms = by_mode(100, 500, 2000);
 my @percentiles = (50, 99, 99.9, 99.99, 100);
 
-# who: the function and its argument.  64 shards are never full.
+# who: the function and its argument.  64 shards are never exhausted.
 my %call = (
 	'nothing' => [ 'noop()', 0 ],
 	'snowflake, own shards' => [ 'snowflake_nextval()', 0 ],
-	'snowflake, one full shard' => [ 'snowflake_nextval(integer)', 5 ],
+	'snowflake, one exhausted shard' => [ 'snowflake_nextval(integer)', 5 ],
 	'nextval, CACHE 1' => [ 'nextval(regclass)', "'cache_1'::regclass::oid::bigint" ],
 	'nextval, CACHE 1000' => [ 'nextval(regclass)', "'cache_1000'::regclass::oid::bigint" ]);
 

@@ -19,7 +19,7 @@ our @EXPORT = qw(
   query timed pgbench has_function restart_server table_of
 );
 
-our $mode;    # smoke, quick or full
+our $mode;    # smoke, quick or whole
 
 my @measurements;
 my $samples;    # the file
@@ -28,8 +28,8 @@ my $recorded = 0;
 
 sub by_mode
 {
-	my ($smoke, $quick, $full) = @_;
-	return { smoke => $smoke, quick => $quick, full => $full }->{$mode};
+	my ($smoke, $quick, $whole) = @_;
+	return { smoke => $smoke, quick => $quick, whole => $whole }->{$mode};
 }
 
 # --- Measurements
@@ -203,7 +203,7 @@ sub has_function
 	return query("SELECT to_regprocedure('$signature') IS NOT NULL") eq 't';
 }
 
-# Start the server anew with other settings, or with those it had at first.
+# Start the server again with other settings, or with those it had at first.
 sub restart_server
 {
 	my (%settings) = @_;

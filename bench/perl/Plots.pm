@@ -17,7 +17,7 @@ my %colour = (
 	'own shards' => '#0072b2',
 	'snowflake, own shards' => '#0072b2',
 	'one shard' => '#56b4e9',
-	'snowflake, one full shard' => '#56b4e9',
+	'snowflake, one exhausted shard' => '#56b4e9',
 	'nextval' => '#e69f00',
 	'nextval, CACHE 1' => '#e69f00',
 	'nextval, CACHE 1000' => '#d55e00',
@@ -165,7 +165,7 @@ sub draw_latencies
 {
 	my ($path) = @_;
 	my @points = points('latency', 'ns');
-	my ($blocks, @plots) = curves('latency', 'ns', 1e9, 'snowflake, own shards', 'snowflake, one full shard',
+	my ($blocks, @plots) = curves('latency', 'ns', 1e9, 'snowflake, own shards', 'snowflake, one exhausted shard',
 		'nextval, CACHE 1', 'nextval, CACHE 1000', 'nothing');
 	my $tics = join(', ', map { sprintf('"%s" %d', $points[$_] == 100 ? 'longest' : "$points[$_]%%", $_) } 0 .. $#points);
 

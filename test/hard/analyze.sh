@@ -14,10 +14,12 @@
 
 set -euo pipefail
 
-cd "$(dirname "$0")/../.."
+# shellcheck source=test/lib.sh
+. "$(dirname "$0")/../lib.sh"
+cd "$SOURCE"
 INCLUDE=$(pg_config --includedir-server)
 WORK=$(mktemp -d)
-trap 'rm -rf "$WORK"' EXIT
+SCRATCH=("$WORK")
 FLAGS=(-std=gnu99 -isystem "$INCLUDE" -DUSE_ASSERT_CHECKING)
 
 run_cppcheck() {
@@ -27,7 +29,7 @@ run_cppcheck() {
 
 run_clang_tidy() {
     printf '%s\0' src/*.c |
-        xargs -0 -P "$(nproc)" -I{} "${CLANG_TIDY:-clang-tidy-14}" --quiet {} -- "${FLAGS[@]}"
+        xargs -0 -P "$(nproc)" -I{} "${CLANG_TIDY:-clang-tidy-14}" --quiet {} -- "${FLAGS[@]}" 2> >(grep -v 'warnings\? generated\|Suppressed')
 }
 
 run_gcc() {
@@ -39,16 +41,7 @@ run_gcc() {
     return "$status"
 }
 
-n=0
-failed=0
 for program in cppcheck clang_tidy gcc; do
-    n=$((n + 1))
-    if "run_$program" >"$WORK/log" 2>&1; then
-        echo "ok $n - ${program/_/-} of src"
-    else
-        failed=1
-        echo "not ok $n - ${program/_/-} of src"
-        grep -v 'warnings\? generated\|Suppressed' "$WORK/log" | tail -n 60 | sed 's/^/# /'
-    fi
+    check "${program/_/-} of src" "run_$program" || true
 done
-exit "$failed"
+done_testing

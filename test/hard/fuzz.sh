@@ -14,13 +14,16 @@
 
 set -euo pipefail
 
+# shellcheck source=test/lib.sh
+. "$(dirname "$0")/../lib.sh"
+
 seconds=$1
 shift
 HERE=$(cd "$(dirname "$0")" && pwd)
 LENGTH=240                      # bytes of an input, at most
 CC=${CLANG:-clang-14}
 WORK=$(mktemp -d)
-trap 'rm -rf "$WORK"' EXIT
+SCRATCH=("$WORK")
 
 harnesses=("$@")
 (($#)) || harnesses=(layout shards text_forms)
@@ -49,16 +52,12 @@ for name in "${harnesses[@]}"; do
 done
 wait
 
-failed=0
-for i in "${!harnesses[@]}"; do
-    name=${harnesses[i]}
+for name in "${harnesses[@]}"; do
     if [[ -f $WORK/$name.good ]]; then
         units=$(sed -n 's/^stat::number_of_executed_units: *//p' "$WORK/$name.log")
-        echo "ok $((i + 1)) - fuzz $name: $units inputs in $seconds s"
+        ok "fuzz $name: $units inputs in $seconds s"
     else
-        failed=1
-        echo "not ok $((i + 1)) - fuzz $name"
-        grep -v '^#[0-9]' "$WORK/$name.log" | tail -n 40 | sed 's/^/# /'
+        not_ok "fuzz $name" <(grep -v '^#[0-9]' "$WORK/$name.log")
     fi
 done
-exit "$failed"
+done_testing

@@ -13,15 +13,19 @@
 # a line in TAP for each.  Needs gcc and the headers of a server, and root if
 # there is a ROOT.
 
+# shellcheck disable=SC2317 # functions are called by way of check()
+
 set -euo pipefail
 
 root=${1-}
 HERE=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=test/lib.sh
+. "$HERE/../lib.sh"
 LIMIT=60                        # seconds for one proof
 PROOFS=(pack_unpack unpack_pack order position_after minted)
 SONYFLAKE=3                     # the first preset that every proof is about
 WORK=$(mktemp -d "$root/tmp/snowflake-proof.XXXXXX")
-trap 'rm -rf "$WORK"' EXIT
+SCRATCH=("$WORK")
 
 # Faults: a sed script for src/layout.[ch] and the proof that must fail with it.
 FAULTS=(
@@ -33,20 +37,6 @@ FAULTS=(
     's/layout_mask(tick_bits)/layout_mask(tick_bits + 1)/ minted'
     's/total > ID_BITS/total > ID_BITS + 1/ place_fields'
 )
-
-checks=0
-failed=0
-
-report() {
-    checks=$((checks + 1))
-    if [[ $1 == yes ]]; then
-        echo "ok $checks - $2"
-    else
-        failed=1
-        echo "not ok $checks - $2"
-        tail -n 20 "$WORK/log" | sed 's/^/# /'
-    fi
-}
 
 # Preprocess the tree $1 for preset $2.
 prepare() {
@@ -67,7 +57,7 @@ prove() {
     if [[ $root ]]; then
         cbmc=(chroot "$root" "${cbmc[@]}")
     fi
-    timeout "$LIMIT" "${cbmc[@]}" >"$WORK/log" 2>&1
+    timeout "$LIMIT" "${cbmc[@]}"
 }
 
 # Is proof $1 about preset $2?
@@ -84,7 +74,7 @@ refutes() {
     cp -r "$HERE/proof" "$WORK/broken/test/hard/proof"
     sed -i "$script" "$WORK/broken/src/"layout*.[ch]
     if diff -r "$HERE/../../src" "$WORK/broken/src" >/dev/null; then
-        echo "this fault is not there to be made" >"$WORK/log"
+        echo "this fault is not there to be made"
         return 1
     fi
     prepare "$WORK/broken" "$SONYFLAKE"
@@ -98,17 +88,11 @@ for ((preset = 0; preset < presets; preset++)); do
     name=$(sed -n "$((preset + 1))s|.*/\* \(.*\) \*/|\1|p" "$WORK/presets.inc")
     for proof in "${PROOFS[@]}"; do
         is_about "$proof" "$preset" || continue
-        good=yes
-        prove "$proof" "$preset" || good=
-        report "$good" "proved of $name: ${proof//_/ }"
+        check "proved of $name: ${proof//_/ }" prove "$proof" "$preset" || true
     done
 done
-good=yes
-prove place_fields 0 || good=
-report "$good" "proved of all specifications: place fields"
+check "proved of all specifications: place fields" prove place_fields 0 || true
 for fault in "${FAULTS[@]}"; do
-    good=yes
-    refutes "${fault% *}" "${fault##* }" || good=
-    report "$good" "refuted: ${fault##* } with ${fault% *}"
+    check "refuted: ${fault##* } with ${fault% *}" refutes "${fault% *}" "${fault##* }" || true
 done
-exit "$failed"
+done_testing

@@ -26,7 +26,8 @@
  *   ANY_HOLDER           the registry renews without looking at the holder
  *   ANY_PLACE            a server that starts in another place goes on with the
  *                        leases in its record
- *   KEEPS_OLD_LEASES     a server that begins anew leaves them in its record
+ *   KEEPS_OLD_LEASES     a server that starts in another place does not, but leaves
+ *                        them in its record
  *   NO_FLOOR             a server that goes on forgets the horizon in its record
  *   MINT_BEFORE_DURABLE  the horizon is published before it is on disk
  *   HORIZON_PAST_UNTIL   the horizon is published past the end of the lease
@@ -97,14 +98,14 @@
  *     one after both, with nothing minted yet.
  *   - Fences.  They tell a holder's last call from older ones, so that what is
  *     left of an old call is nothing but CALLS_REPEAT.  What else they do is for
- *     twins, see below.
+ *     servers that nothing else tells apart, see below.
  *   - A promoted standby, a recovered backup, a clone: each is a server that finds
  *     another one's record, and that of any earlier time.
  *
- * What stays outside, because nothing can prevent it: twins, two servers that
- * were one and cannot know it, as when a machine is resumed twice from an image
- * of its memory, or when files are copied back in place while the machine runs.
- * Both mint on the lease until both have called the registry, where the fence
+ * What stays outside, because nothing can prevent it: two servers that were one
+ * and cannot know it, as when a machine is resumed twice from an image of its
+ * memory, or when files are copied back in place while the machine runs.  Both
+ * mint on the lease until both have called the registry, where the fence
  * makes the second one a new holder.  And two registries.
  */
 
@@ -510,7 +511,7 @@ proctype Postmaster(byte s)
 #ifndef KEEPS_OLD_LEASES
 				forget_lease();
 #endif
-				printf("server %d begins anew\n", s)
+				printf("server %d begins as a new holder\n", s)
 #endif
 			fi;
 			me.elsewhere = false

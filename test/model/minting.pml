@@ -53,7 +53,7 @@
  *   Kernel                       the page cache being written back
  *   Standby                      the receiver of WAL, and promotion
  *
- * Ticks are numbers from 0, and TICKS is the layout's end, last_mint_tick + 1.
+ * Ticks are numbers from 0, and the layout expires at TICKS, last_mint_tick + 1.
  * A record is the tick in which its time begins; 0 is no record.
  *
  *
@@ -66,7 +66,7 @@
  *     different times.  It is nobody's but the reader's, so reading it needs
  *     no step of its own.
  *   - snowflake.reserve, Bounds.renew and who asks for a renewal when.  The
- *     worker may at any time move the horizon as far as it likes.
+ *     worker may at any time renew the horizon, as far as it likes.
  *   - Waiting, for the clock, the horizon or the next tick: a call that would
  *     wait ends without an id, and another one begins.
  *   - Other shards.  Each has a position and a lock of its own and all share
@@ -76,7 +76,7 @@
  *   - The floor of a session that mints on the server's own shards: a minter
  *     may skip any positions that are left in the tick.
  *   - Errors and the death of the worker alone: it may give up between any two
- *     of its steps, and begins anew.
+ *     of its steps, and begins again.
  *   - The temporary file, which nobody reads.  The record's layout, its
  *     checksum and a file that cannot be read: until there is a good record,
  *     the horizon is not published at all.
@@ -243,7 +243,7 @@ proctype Minter(byte s)
 				:: tick_of(position) == tick ->
 					me.next = position + 1;
 					check_and_mint()
-				:: true		/* FULL, STALE, another shard's, or cancelled */
+				:: true		/* EXHAUSTED, STALE, another shard's, or cancelled */
 				fi;
 				end_call()
 			}
@@ -267,8 +267,8 @@ inline end_attempt()
 /* The last alternative to each of its steps. */
 #define or_give_up :: atomic { true -> end_attempt(); goto over }
 
-/* Is there a tick to move the horizon to? */
-#define can_move (me.up && me.open && me.latest < TICKS && me.horizon < TICKS)
+/* Is there a tick to which the horizon can be renewed? */
+#define can_renew (me.up && me.open && me.latest < TICKS && me.horizon < TICKS)
 
 /* Any tick after the latest and the horizon. */
 inline choose_record()
@@ -319,7 +319,7 @@ proctype Worker(byte s)
 	::
 		/* renew_horizon() on the promoted server */
 		atomic {
-			s == 1 && can_move ->
+			s == 1 && can_renew ->
 			choose_record();
 			publish(record);
 			record = 0
@@ -328,9 +328,9 @@ proctype Worker(byte s)
 	::
 		/* renew_horizon() */
 #ifdef PROMOTION
-		atomic { s == 0 && !promoted && can_move -> me.busy++; choose_record() }
+		atomic { s == 0 && !promoted && can_renew -> me.busy++; choose_record() }
 #else
-		atomic { can_move -> me.busy++; choose_record() }
+		atomic { can_renew -> me.busy++; choose_record() }
 #endif
 		{
 			/* write_file() */

@@ -15,7 +15,10 @@
 
 set -euo pipefail
 
-MODELS=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=test/lib.sh
+. "$(dirname "$0")/../lib.sh"
+
+MODELS=$SOURCE/test/model
 LIMIT=300                       # seconds for one search
 MEMORY=1500                     # megabytes, likewise
 DEPTH=1000000                   # steps
@@ -51,27 +54,11 @@ SWITCHES=(
     "lease RENEWS_EXPIRED -DRESTORE"
 )
 
-checks=0
-failed=0
 found=
 
-say() { printf '%s\n' "$*"; }
-
-die() {
-    say "Bail out! $*"
-    exit 2
-}
-
-ok() {
-    checks=$((checks + 1))
-    say "ok $checks - $*"
-}
-
-not_ok() {
-    checks=$((checks + 1))
-    failed=$((failed + 1))
-    say "not ok $checks - $*"
-    sed -e '/^unreached in/,$d' -e 's/^/# /' log | tail -n 35
+# The search is not as it must be.
+is_wrong() {
+    not_ok "$1" <(sed '/^unreached in/,$d' log)
 }
 
 # Make a search of a model: "-DSAFETY" is depth first, "-DBFS" breadth first.  The
@@ -102,18 +89,18 @@ holds() {
     local model=$1 what=$2 began=$SECONDS states missed
     shift 2
     if ! make_search "$model" -DSAFETY "$@" || ! search -b "-m$DEPTH"; then
-        not_ok "$what: the search did not end"
+        is_wrong "$what: the search did not end"
         return
     fi
     states=$(sed -n 's/^ *\([0-9]*\) states, stored.*/\1/p' log)
     missed=$(unreached)
     if ! grep 'errors: 0$' log >/dev/null; then
-        not_ok "$what: there is an error"
+        is_wrong "$what: there is an error"
     elif grep -E 'not completed|too small|MEMLIM bound|out of memory' log >/dev/null ||
         [[ -z $states ]]; then
-        not_ok "$what: the search is not complete"
+        is_wrong "$what: the search is not complete"
     elif [[ $missed ]]; then
-        not_ok "$what: never came to: $missed"
+        is_wrong "$what: never came to: $missed"
     else
         ok "$what: $states states, $((SECONDS - began)) s"
     fi
@@ -161,9 +148,7 @@ for program in spin gcc; do
     command -v "$program" >/dev/null || die "$program is not installed"
 done
 WORK=$(mktemp -d)
-trap 'rm -rf "$WORK"' EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
+SCRATCH=("$WORK")
 cd "$WORK"
 
 case ${1-} in
@@ -186,8 +171,7 @@ for entry in "${SWITCHES[@]}"; do
     if mints_twice "$model" "$switch" $definitions; then
         ok "$model: $switch mints an id twice"
     else
-        not_ok "$model: $switch does not mint an id twice"
+        is_wrong "$model: $switch does not mint an id twice"
     fi
 done
-say "1..$checks"
-((failed == 0))
+done_testing

@@ -261,7 +261,7 @@ DROP TABLE pg_catalog.pg_dist_partition;
 RESET allow_system_table_mods;
 DROP TABLE spread, linked, nearby;
 
--- checks are checked again, indexes on expressions built anew; both hold afterwards
+-- checks are checked again, indexes on expressions are built again; both hold afterwards
 CREATE TABLE checked (id bigserial PRIMARY KEY CHECK (id > 0));
 CREATE INDEX checked_odd ON checked ((id % 2)) WHERE id > 10;
 SELECT * FROM snowflake_adopt('checked', 'id', 5, false);

@@ -30,7 +30,7 @@ SELECT finding, ids = CASE finding
            WHEN 'in the future' THEN count(*) FILTER (WHERE id > now())
            WHEN 'too early' THEN count(*) FILTER (WHERE id < timestamptz '2026-01-01 12:30Z')
            WHEN 'unexpected shard' THEN count(*) FILTER (WHERE snowflake_shard(id) NOT IN (0, 2))
-           WHEN 'end of sequence' THEN count(*) FILTER (WHERE snowflake_sequence(id) = 4095) END AS right
+           WHEN 'exhausted tick' THEN count(*) FILTER (WHERE snowflake_sequence(id) = 4095) END AS right
   FROM snowflake_audit('photos', 'id', NULL, '0,2', '2026-01-01 12:30Z'), photos
  GROUP BY finding, ids ORDER BY finding;
 

@@ -33,7 +33,7 @@ SELECT count(*) AS vectors,
        count(*) FILTER (WHERE id BETWEEN snowflake_floor(created_at, layout) AND snowflake_ceil(created_at, layout)) AS within
   FROM vectors;
 
--- without a layout the cluster's is meant, here twitter's
+-- without a layout the server's is meant, here twitter's
 SELECT d.*, snowflake_timestamp(id) = v.created_at AS "timestamp", snowflake_shard(id) = v.shard AS shard,
        snowflake_sequence(id) = v.sequence AS sequence, id::snowflake::timestamptz = v.created_at AS "cast",
        snowflake_encode(v.created_at, v.shard, v.sequence) = id AS encode

@@ -5,13 +5,13 @@
 CREATE EXTENSION snowflake;
 SET timezone = 'UTC';
 
-CREATE TABLE events (id snowflake PRIMARY KEY, twin bigint, kind integer);
+CREATE TABLE events (id snowflake PRIMARY KEY, same bigint, kind integer);
 INSERT INTO events SELECT i * 10, i * 10, i % 3 FROM generate_series(1, 12) AS i;
 VACUUM ANALYZE events;
 
 -- window frames
 SELECT id, count(*) OVER (ORDER BY id RANGE UNBOUNDED PRECEDING) AS running,
-       sum(twin) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS rows,
+       sum(same) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS rows,
        array_agg(id) OVER (ORDER BY id GROUPS 1 PRECEDING) AS groups
   FROM events WHERE id <= 40 ORDER BY id;
 SELECT id, count(*) OVER (ORDER BY id RANGE BETWEEN 10 PRECEDING AND 20::bigint FOLLOWING) AS near
@@ -132,10 +132,10 @@ SELECT name, e.id FROM blocks JOIN events AS e ON ids @> e.id WHERE e.id <= 20 O
 SELECT idr.name FROM (SELECT name, int8range(lower(ids), upper(ids)) AS ids FROM blocks) AS idr WHERE ids @> 55::bigint;
 
 -- indexes: partial, covering, of an expression
-CREATE TABLE wide (id snowflake, twin bigint, kind integer, made timestamptz);
+CREATE TABLE wide (id snowflake, same bigint, kind integer, made timestamptz);
 INSERT INTO wide SELECT snowflake_encode('2026-01-01 00:00Z'::timestamptz + i * interval '1 s', 5, 0), i, i % 100, '2026-01-01 00:00Z'::timestamptz + i / 10 * interval '10 s'
   FROM generate_series(0, 9999) AS i;
-UPDATE wide SET twin = id;
+UPDATE wide SET same = id;
 CREATE UNIQUE INDEX wide_covering ON wide (id) INCLUDE (kind);
 CREATE INDEX wide_covered ON wide (kind) INCLUDE (id);
 VACUUM ANALYZE wide;
@@ -149,8 +149,8 @@ CREATE INDEX wide_shard ON wide (snowflake_shard(id), (id % 10));
 VACUUM ANALYZE wide;
 EXPLAIN (COSTS OFF) SELECT kind FROM wide WHERE id >= 2006530812933046272 ORDER BY kind LIMIT 1;
 EXPLAIN (COSTS OFF) SELECT kind FROM wide WHERE id > 2006530812933046273::bigint ORDER BY kind LIMIT 1;
-EXPLAIN (COSTS OFF) SELECT twin FROM wide WHERE snowflake_timestamp(id) = '2026-01-01 01:00Z';
-EXPLAIN (COSTS OFF) SELECT twin FROM wide WHERE snowflake_shard(id) = 5 AND id % 10 = 3;
+EXPLAIN (COSTS OFF) SELECT same FROM wide WHERE snowflake_timestamp(id) = '2026-01-01 01:00Z';
+EXPLAIN (COSTS OFF) SELECT same FROM wide WHERE snowflake_shard(id) = 5 AND id % 10 = 3;
 SELECT count(*) FROM wide WHERE snowflake_timestamp(id) >= '2026-01-01 01:00Z' AND snowflake_timestamp(id) < '2026-01-01 01:01Z';
 DROP INDEX wide_partial, wide_expression, wide_shard;
 
@@ -175,11 +175,11 @@ RESET enable_seqscan;
 RESET enable_bitmapscan;
 
 -- duplicates are stored once, as a bigint's are
-CREATE TABLE copies AS SELECT (i % 50)::snowflake AS id, (i % 50)::bigint AS twin FROM generate_series(1, 20000) AS i;
+CREATE TABLE copies AS SELECT (i % 50)::snowflake AS id, (i % 50)::bigint AS same FROM generate_series(1, 20000) AS i;
 CREATE INDEX copies_id ON copies (id);
-CREATE INDEX copies_twin ON copies (twin);
+CREATE INDEX copies_same ON copies (same);
 CREATE INDEX copies_each ON copies (id) WITH (deduplicate_items = off);
-SELECT pg_relation_size('copies_id') = pg_relation_size('copies_twin') AS as_bigint,
+SELECT pg_relation_size('copies_id') = pg_relation_size('copies_same') AS as_bigint,
        pg_relation_size('copies_id') * 2 < pg_relation_size('copies_each') AS smaller;
 
 -- a generated column
@@ -276,21 +276,21 @@ REFRESH MATERIALIZED VIEW thirds;
 SELECT pg_typeof(id) FROM thirds WHERE id = 130;
 
 -- COPY in text, CSV and binary, to a snowflake and to a bigint
-CREATE TABLE loaded (format text, id snowflake, twin bigint);
-CREATE TABLE landing (id snowflake, twin bigint);
-\copy (SELECT id, id AS twin FROM events) TO 'results/edges.text'
+CREATE TABLE loaded (format text, id snowflake, same bigint);
+CREATE TABLE landing (id snowflake, same bigint);
+\copy (SELECT id, id AS same FROM events) TO 'results/edges.text'
 \copy landing FROM 'results/edges.text'
 INSERT INTO loaded SELECT 'text', * FROM landing;
 TRUNCATE landing;
-\copy (SELECT id, id AS twin FROM events) TO 'results/edges.csv' (FORMAT csv, HEADER)
+\copy (SELECT id, id AS same FROM events) TO 'results/edges.csv' (FORMAT csv, HEADER)
 \copy landing FROM 'results/edges.csv' (FORMAT csv, HEADER)
 INSERT INTO loaded SELECT 'csv', * FROM landing;
 TRUNCATE landing;
-\copy (SELECT id, id AS twin FROM events) TO 'results/edges.bin' (FORMAT binary)
+\copy (SELECT id, id AS same FROM events) TO 'results/edges.bin' (FORMAT binary)
 \copy landing FROM 'results/edges.bin' (FORMAT binary)
 INSERT INTO loaded SELECT 'binary', * FROM landing;
 TRUNCATE landing;
-SELECT format, count(*), bool_and(l.id = l.twin AND e.id IS NOT NULL) AS same
+SELECT format, count(*), bool_and(l.id = l.same AND e.id IS NOT NULL) AS same
   FROM loaded AS l LEFT JOIN events AS e USING (id) GROUP BY format ORDER BY format;
 COPY (SELECT id, NULL::snowflake AS none FROM events WHERE id <= 20) TO STDOUT (FORMAT csv, FORCE_QUOTE (id));
 
@@ -307,10 +307,10 @@ EXPLAIN (COSTS OFF) SELECT count(*) FROM wide WHERE id >= timestamptz '2026-01-0
 SELECT count(*) FROM wide WHERE id >= timestamptz '2026-01-01 01:00Z';
 SET enable_mergejoin = off;
 SET enable_nestloop = off;
-EXPLAIN (COSTS OFF) SELECT count(*) FROM wide AS a JOIN wide AS b ON a.id = b.twin;
-SELECT count(*) FROM wide AS a JOIN wide AS b ON a.id = b.twin;
+EXPLAIN (COSTS OFF) SELECT count(*) FROM wide AS a JOIN wide AS b ON a.id = b.same;
+SELECT count(*) FROM wide AS a JOIN wide AS b ON a.id = b.same;
 CREATE INDEX wide_id ON wide (id);
-SELECT count(*) FROM wide WHERE id = ANY (SELECT twin FROM wide WHERE kind = 7);
+SELECT count(*) FROM wide WHERE id = ANY (SELECT same FROM wide WHERE kind = 7);
 RESET enable_mergejoin;
 RESET enable_nestloop;
 

@@ -7,7 +7,7 @@ SET TIME ZONE 'UTC';
 SET DateStyle = ISO;
 SET IntervalStyle = postgres;
 
--- the presets, and the cluster's own among them
+-- the presets, and the server's own among them
 SELECT name, in_use, epoch, tick, expires_at FROM snowflake_layouts;
 SELECT name, fields, shards, capacity FROM snowflake_layouts;
 SELECT name, specification FROM snowflake_layouts;

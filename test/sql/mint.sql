@@ -88,7 +88,7 @@ SELECT 16 * rows.n + i AS n, id, minted_by, lag(minted_by, 16) OVER (ORDER BY ro
 SELECT count(*), count(DISTINCT id) FROM burst;
 SELECT * FROM order_of('burst');
 
--- never more than a full tick, and none begun in the middle
+-- never more than a whole tick, and none begun in the middle
 CREATE TABLE ticks AS
 SELECT snowflake_timestamp(id) AS tick, count(*) AS ids, min(snowflake_sequence(id)), max(snowflake_sequence(id))
   FROM burst

@@ -1,6 +1,6 @@
 --
 -- snowflake.shards: which shards this server mints, and how
--- snowflake_nextval() goes from one that is full to the next.
+-- snowflake_nextval() goes from one that is exhausted to the next.
 --
 CREATE EXTENSION snowflake;
 
@@ -103,7 +103,7 @@ ALTER DATABASE :database SET snowflake.shards = '8';
 \c -
 SHOW snowflake.shards;
 SELECT next_shard();
-ALTER DATABASE :database RESET snowflake.shards;
+ALTER DATABASE :database SET snowflake.shards = '';
 \c -
 SHOW snowflake.shards;
 
@@ -143,7 +143,7 @@ SELECT snowflake_timestamp(id) AS tick, snowflake_shard(id) AS shard, count(*) A
 SELECT max(ids) <= 4096 AS at_most_full, bool_and(last = ids - 1) AS without_gaps FROM ticks;
 SELECT count(*) AS future FROM rows, unnest(ids) AS id WHERE snowflake_timestamp(id) > minted_by;
 
--- a shard is used when the one below it is full, and not before
+-- a shard is used when the one below it is exhausted, and not before
 SELECT count(*) AS used_too_early
   FROM ticks t
  WHERE shard > 0

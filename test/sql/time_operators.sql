@@ -9,7 +9,7 @@ SET DateStyle TO ISO;
 
 --
 -- what they mean: random ids and times, near each other and far apart, before
--- the epoch and past the layout's end, on ticks and between them; and corners
+-- the epoch and after the layout has expired, on ticks and between them; and corners
 --
 SELECT setseed(0.42);
 

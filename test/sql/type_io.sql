@@ -76,7 +76,7 @@ SELECT n, snowflake_send(id) AS wire, snowflake_send(id) = int8send(id) AS as_bi
   FROM corners
  ORDER BY n;
 
--- a binary copy can be read back, as snowflake and as bigint
+-- what COPY writes in binary can be read back, as snowflake and as bigint
 \copy corners TO 'results/type_io.bin' (FORMAT binary)
 
 CREATE TABLE read_back (n integer, id snowflake);

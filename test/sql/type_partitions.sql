@@ -69,19 +69,19 @@ CREATE TABLE hashed_1 PARTITION OF hashed FOR VALUES WITH (MODULUS 4, REMAINDER 
 CREATE TABLE hashed_2 PARTITION OF hashed FOR VALUES WITH (MODULUS 4, REMAINDER 2);
 CREATE TABLE hashed_3 PARTITION OF hashed FOR VALUES WITH (MODULUS 4, REMAINDER 3);
 
-CREATE TABLE twins (id bigint PRIMARY KEY) PARTITION BY HASH (id);
-CREATE TABLE twins_0 PARTITION OF twins FOR VALUES WITH (MODULUS 4, REMAINDER 0);
-CREATE TABLE twins_1 PARTITION OF twins FOR VALUES WITH (MODULUS 4, REMAINDER 1);
-CREATE TABLE twins_2 PARTITION OF twins FOR VALUES WITH (MODULUS 4, REMAINDER 2);
-CREATE TABLE twins_3 PARTITION OF twins FOR VALUES WITH (MODULUS 4, REMAINDER 3);
+CREATE TABLE plain (id bigint PRIMARY KEY) PARTITION BY HASH (id);
+CREATE TABLE plain_0 PARTITION OF plain FOR VALUES WITH (MODULUS 4, REMAINDER 0);
+CREATE TABLE plain_1 PARTITION OF plain FOR VALUES WITH (MODULUS 4, REMAINDER 1);
+CREATE TABLE plain_2 PARTITION OF plain FOR VALUES WITH (MODULUS 4, REMAINDER 2);
+CREATE TABLE plain_3 PARTITION OF plain FOR VALUES WITH (MODULUS 4, REMAINDER 3);
 
-INSERT INTO twins SELECT i * 4194304 FROM generate_series(-500, 500) AS i;
-INSERT INTO hashed SELECT id FROM twins;
+INSERT INTO plain SELECT i * 4194304 FROM generate_series(-500, 500) AS i;
+INSERT INTO hashed SELECT id FROM plain;
 
 SELECT count(*), count(DISTINCT hashed.tableoid) AS partitions,
-       count(*) FILTER (WHERE replace(hashed.tableoid::regclass::text, 'hashed', 'twins')
-                              <> twins.tableoid::regclass::text) AS elsewhere
-  FROM hashed JOIN twins USING (id);
+       count(*) FILTER (WHERE replace(hashed.tableoid::regclass::text, 'hashed', 'plain')
+                              <> plain.tableoid::regclass::text) AS elsewhere
+  FROM hashed JOIN plain USING (id);
 
 -- one partition is left for one id
 EXPLAIN (COSTS OFF) SELECT * FROM hashed WHERE id = 4194304;
@@ -105,5 +105,5 @@ INSERT INTO listed VALUES (1), ('2'), (3);
 SELECT tableoid::regclass AS partition, id FROM listed ORDER BY id;
 EXPLAIN (COSTS OFF) SELECT * FROM listed WHERE id = 2;
 
-DROP TABLE events, hashed, twins, listed;
+DROP TABLE events, hashed, plain, listed;
 DROP EXTENSION snowflake;

@@ -4,14 +4,14 @@
 --
 CREATE EXTENSION snowflake;
 
-CREATE TABLE events (id snowflake PRIMARY KEY, twin bigint, kind integer, note text);
+CREATE TABLE events (id snowflake PRIMARY KEY, same bigint, kind integer, note text);
 
 INSERT INTO events
 SELECT i * 1000, i * 1000, i % 200, 'note ' || i
   FROM generate_series(1, 20000) AS i;
 
 CREATE INDEX events_kind_id ON events (kind, id);
-CREATE INDEX events_twin ON events (twin);
+CREATE INDEX events_same ON events (same);
 VACUUM ANALYZE events;
 
 -- each of these could also be answered by way of a bitmap
@@ -133,7 +133,7 @@ RESET enable_mergejoin;
 RESET enable_nestloop;
 
 SELECT count(*) FROM likes LEFT JOIN events USING (id) WHERE events.id IS NULL;
-SELECT count(*), count(events.twin), count(who) FROM events FULL JOIN likes USING (id);
+SELECT count(*), count(events.same), count(who) FROM events FULL JOIN likes USING (id);
 SELECT count(*) FROM events WHERE id IN (SELECT id FROM likes);
 SELECT count(*) FROM events WHERE NOT EXISTS (SELECT 1 FROM likes WHERE likes.id = events.id);
 SELECT pg_typeof(id) FROM events JOIN likes USING (id) LIMIT 1;
@@ -157,7 +157,7 @@ SELECT s.attname, s.n_distinct = t.n_distinct AS n_distinct, s.null_frac = t.nul
        s.histogram_bounds::text = t.histogram_bounds::text AS histogram
   FROM pg_stats s, pg_stats t
  WHERE s.tablename = 'events' AND s.attname = 'id'
-   AND t.tablename = 'events' AND t.attname = 'twin';
+   AND t.tablename = 'events' AND t.attname = 'same';
 
 CREATE TABLE questions (n integer, question text, rows bigint);
 
@@ -179,7 +179,7 @@ INSERT INTO questions VALUES
     (13, 'FROM events WHERE events.%1$s < (SELECT 5::bigint)', NULL);
 
 SELECT format(question, 'id') AS question, rows,
-       estimate('SELECT ' || question, 'id') = estimate('SELECT ' || question, 'twin') AS as_bigint,
+       estimate('SELECT ' || question, 'id') = estimate('SELECT ' || question, 'same') AS as_bigint,
        estimate('SELECT ' || question, 'id') BETWEEN rows / 2 AND rows * 2 + 1 AS close
   FROM questions
  ORDER BY n;

@@ -1,4 +1,4 @@
-# A shard whose tick is full makes the call wait for the next one: no error,
+# A shard whose tick is exhausted makes the call wait for the next one: no error,
 # no duplicate, never more ids in a tick than the layout has, and no CPU
 # burned.
 

@@ -134,11 +134,11 @@ is( $node->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_statements WHERE
 $node->append_conf('postgresql.conf', "shared_preload_libraries = 'snowflake'");
 $node->restart;
 
-# --- layouts of the cluster's own
+# --- layouts of the server's own
 restart_with_layout($node, 'epoch=2024-01-01T00:00:00Z unit=1ms fields=timestamp:41,shard:10,sequence:12');
 is( $node->safe_psql('postgres', 'SELECT name, specification FROM snowflake_layouts WHERE in_use'),
 	'custom|epoch=2024-01-01T00:00:00Z unit=1ms fields=timestamp:41,shard:10,sequence:12',
-	'a specification as the layout of the cluster');
+	'a specification as the layout of the server');
 is( $node->safe_psql('postgres', "SET timezone = 'UTC'; SELECT snowflake_timestamp(0), snowflake_floor('2024-01-01Z')"),
 	'2024-01-01 00:00:00+00|0', 'is what functions without a layout mean');
 is( $node->safe_psql('postgres', "SELECT snowflake_timestamp(id) BETWEEN now() - interval '1 min' AND clock_timestamp() FROM (SELECT snowflake_nextval(1) AS id) AS minted"),

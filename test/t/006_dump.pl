@@ -65,7 +65,7 @@ for my $format ('plain', 'custom')
 		qr/cannot drop extension snowflake because other objects depend on it.*DETAIL:.*column id of table photos depends on type snowflake/s,
 		"$format: DROP EXTENSION is refused while columns use the type", dbname => $db);
 	$node->safe_psql($db, 'DROP EXTENSION snowflake CASCADE; CREATE EXTENSION snowflake');
-	is($node->safe_psql($db, 'SELECT snowflake_nextval() IS NOT NULL'), 't', "$format: dropped and created anew");
+	is($node->safe_psql($db, 'SELECT snowflake_nextval() IS NOT NULL'), 't', "$format: dropped and created again");
 }
 
 done_testing();

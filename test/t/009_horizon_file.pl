@@ -264,7 +264,7 @@ SKIP:
 			$node->safe_psql('postgres', "SELECT horizon, clock_timestamp() < '$horizon' FROM snowflake_horizon()"));
 		last if $in_time eq 't';
 	}
-	is($moved, $horizon, 'crashes in a row do not move the horizon on');
+	is($moved, $horizon, 'crashes in a row do not set the horizon further ahead');
 }
 $node->append_conf('postgresql.conf', 'snowflake.reserve = 200ms');
 $node->reload;

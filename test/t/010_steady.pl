@@ -1,5 +1,5 @@
 # The steady state.  A server that does not mint writes nothing; one that does
-# moves its horizon a few times a second, whatever the rate; and nobody who
+# renews its horizon a few times a second, whatever the rate; and nobody who
 # mints waits for the disk, even where it is slow.
 
 use strict;

@@ -1,6 +1,6 @@
-# Is this server a copy of another one?  Every way in which a data directory
-# comes to be started, by the table in doc/identity.md: what is found to be a
-# copy, what is not, and what is done about it.  All servers refuse copies.
+# Is this server a clone of another one?  Each way to start a data directory, by
+# the table in doc/identity.md: which servers are found to be clones, which are
+# not, and what a clone does.  All servers refuse to mint as clones.
 
 use strict;
 use warnings;
@@ -75,7 +75,7 @@ sub crash
 	return;
 }
 
-# A session killed: shared memory is made anew.
+# A session killed: shared memory is created again.
 sub crash_a_backend
 {
 	my ($node) = @_;
@@ -103,7 +103,7 @@ sub is_itself
 	return;
 }
 
-sub is_copy
+sub is_clone
 {
 	my ($node, $original, $evidence, $name) = @_;
 	my ($us, $them, $why) =
@@ -128,12 +128,12 @@ sub is_copy
 sub copy_of
 {
 	my ($node, $name) = @_;
-	my $copy = PostgreSQL::Test::Cluster->new($name);
+	my $clone = PostgreSQL::Test::Cluster->new($name);
 
-	mkdir $copy->basedir;
-	PostgreSQL::Test::RecursiveCopy::copypath($node->data_dir, $copy->data_dir);
-	adjust($copy);
-	return $copy;
+	mkdir $clone->basedir;
+	PostgreSQL::Test::RecursiveCopy::copypath($node->data_dir, $clone->data_dir);
+	adjust($clone);
+	return $clone;
 }
 
 sub adjust
@@ -179,45 +179,45 @@ $recovered->restart;
 $recovered->poll_query_until('postgres', "SELECT pg_get_wal_replay_pause_state() = 'paused'") or die;
 $recovered->safe_psql('postgres', 'SELECT pg_wal_replay_resume()');
 $recovered->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die;
-is(is_copy($recovered, $who, $restored, 'recovered'), $recovered_is, 'recovered: one incarnation, restarted on the way or not');
+is(is_clone($recovered, $who, $restored, 'recovered'), $recovered_is, 'recovered: one incarnation, restarted on the way or not');
 $recovered->safe_psql('postgres', 'SELECT snowflake_accept_clone()');
 crash($recovered);
 is_itself($recovered, $recovered_is, 'recovered, accepted, crashed');
 $recovered->stop;
 
 # --- a base backup started on its own
-my $copy = PostgreSQL::Test::Cluster->new('copy');
-$copy->init_from_backup($original, 'base');
-$copy->start;
-my $copy_is = is_copy($copy, $who, $restored, 'base backup');
-begin_log($copy);
-$copy->restart;
-is(is_copy($copy, $who, $restored, 'base backup restarted'), $copy_is, 'base backup restarted: it is who it was');
-crash($copy);
-is(is_copy($copy, $who, $restored, 'base backup crashed'), $copy_is, 'base backup crashed: it is who it was');
-crash_a_backend($copy);
-is(is_copy($copy, $who, $restored, 'a process of the base backup crashed'), $copy_is, 'nor does that change it');
+my $clone = PostgreSQL::Test::Cluster->new('clone');
+$clone->init_from_backup($original, 'base');
+$clone->start;
+my $clone_is = is_clone($clone, $who, $restored, 'base backup');
+begin_log($clone);
+$clone->restart;
+is(is_clone($clone, $who, $restored, 'base backup restarted'), $clone_is, 'base backup restarted: it is who it was');
+crash($clone);
+is(is_clone($clone, $who, $restored, 'base backup crashed'), $clone_is, 'base backup crashed: it is who it was');
+crash_a_backend($clone);
+is(is_clone($clone, $who, $restored, 'a process of the base backup crashed'), $clone_is, 'nor does that change it');
 
 # --- with the guard off it mints, and goes on saying what it is
-fails_with($copy, 'SET snowflake.refuse_clone = off', '55P02',
+fails_with($clone, 'SET snowflake.refuse_clone = off', '55P02',
 	qr/parameter "snowflake\.refuse_clone" cannot be changed now/, 'no session switches the guard off');
-$copy->append_conf('postgresql.conf', 'snowflake.refuse_clone = off');
-begin_log($copy);
-$copy->restart;
-like(log_of($copy), qr/$found.*$restored/s, 'guard off: the log says so all the same');
-like($copy->safe_psql('postgres', $mint), qr/^\d+$/, 'guard off: it mints');
-is($copy->safe_psql('postgres', 'SELECT clone_of FROM snowflake_horizon()'), $who, 'guard off: it is a copy');
-$copy->append_conf('postgresql.conf', 'snowflake.refuse_clone = on');
-$copy->reload;
-ok(wait_until($copy, "SELECT current_setting('snowflake.refuse_clone') = 'on'"), 'guard on, by reload');
-fails_with($copy, $mint, '55000', qr/this server is a clone/, 'guard on: it does not mint');
+$clone->append_conf('postgresql.conf', 'snowflake.refuse_clone = off');
+begin_log($clone);
+$clone->restart;
+like(log_of($clone), qr/$found.*$restored/s, 'guard off: the log says so all the same');
+like($clone->safe_psql('postgres', $mint), qr/^\d+$/, 'guard off: it mints');
+is($clone->safe_psql('postgres', 'SELECT clone_of FROM snowflake_horizon()'), $who, 'guard off: it is a clone');
+$clone->append_conf('postgresql.conf', 'snowflake.refuse_clone = on');
+$clone->reload;
+ok(wait_until($clone, "SELECT current_setting('snowflake.refuse_clone') = 'on'"), 'guard on, by reload');
+fails_with($clone, $mint, '55000', qr/this server is a clone/, 'guard on: it does not mint');
 
-# --- a copy of the copy; its standby, promoted in its place
-$copy->backup('again');
+# --- a clone of the clone; its standby, promoted in its place
+$clone->backup('again');
 my $second = PostgreSQL::Test::Cluster->new('second');
-$second->init_from_backup($copy, 'again');
+$second->init_from_backup($clone, 'again');
 $second->start;
-is_copy($second, $copy_is, $restored, 'base backup of a copy');
+is_clone($second, $clone_is, $restored, 'base backup of a clone');
 $second->stop;
 
 sub standby_of
@@ -230,42 +230,42 @@ sub standby_of
 	return $standby;
 }
 
-my $heir = standby_of($copy, 'again', 'heir');
-my $later_heir = standby_of($copy, 'again', 'later_heir');
-$copy->wait_for_catchup($heir);
+my $heir = standby_of($clone, 'again', 'heir');
+my $later_heir = standby_of($clone, 'again', 'later_heir');
+$clone->wait_for_catchup($heir);
 $heir->promote;
 is($heir->safe_psql('postgres', 'SELECT clone_of, incarnation <> clone_of FROM snowflake_horizon()'),
-	"$who|t", 'promoted in place of a copy: a copy as well');
+	"$who|t", 'promoted in place of a clone: a clone as well');
 $heir->stop;
 
 # --- accepted, by who may, when it is on disk
-$copy->safe_psql('postgres', 'CREATE ROLE app');
-fails_with($copy, 'SET ROLE app; SELECT snowflake_accept_clone()', '42501',
-	qr/permission denied for function snowflake_accept_clone/, 'not everybody can accept a copy');
-$copy->stop;
-start_with_slow_disk($copy);
-set_disk($copy, 'create=ENOSPC');
-fails_with($copy, 'SELECT snowflake_accept_clone()', '58030',
+$clone->safe_psql('postgres', 'CREATE ROLE app');
+fails_with($clone, 'SET ROLE app; SELECT snowflake_accept_clone()', '42501',
+	qr/permission denied for function snowflake_accept_clone/, 'not everybody can accept a clone');
+$clone->stop;
+start_with_slow_disk($clone);
+set_disk($clone, 'create=ENOSPC');
+fails_with($clone, 'SELECT snowflake_accept_clone()', '58030',
 	qr/could not create file "snowflake\.horizon\.tmp": No space left on device/, 'nor can it be accepted on a full disk');
-set_disk($copy, '');
-$copy->safe_psql('postgres', 'SELECT snowflake_accept_clone()');
+set_disk($clone, '');
+$clone->safe_psql('postgres', 'SELECT snowflake_accept_clone()');
 # its standby learns of that, with nothing minted since
-$copy->wait_for_catchup($later_heir);
+$clone->wait_for_catchup($later_heir);
 $later_heir->promote;
-isnt(incarnation($later_heir), $copy_is, 'promoted in place of an accepted copy: another incarnation');
-is_itself($later_heir, incarnation($later_heir), 'promoted in place of an accepted copy');
+isnt(incarnation($later_heir), $clone_is, 'promoted in place of an accepted clone: another incarnation');
+is_itself($later_heir, incarnation($later_heir), 'promoted in place of an accepted clone');
 $later_heir->stop;
-begin_log($copy);
-is_itself($copy, $copy_is, 'accepted');
-my ($status, $out, $err) = $copy->psql('postgres', 'SELECT snowflake_accept_clone()');
+begin_log($clone);
+is_itself($clone, $clone_is, 'accepted');
+my ($status, $out, $err) = $clone->psql('postgres', 'SELECT snowflake_accept_clone()');
 is($status, 0, 'accepted twice: nothing happens');
 like($err, qr/NOTICE:  this server is not a clone/, 'accepted twice: and it says so');
-begin_log($copy);
-$copy->restart;
-is_itself($copy, $copy_is, 'accepted, restarted');
-crash($copy);
-is_itself($copy, $copy_is, 'accepted, crashed');
-$copy->stop;
+begin_log($clone);
+$clone->restart;
+is_itself($clone, $clone_is, 'accepted, restarted');
+crash($clone);
+is_itself($clone, $clone_is, 'accepted, crashed');
+$clone->stop;
 
 # --- a standby: following, promoted, and what may befall it in between
 sub is_promoted
@@ -281,7 +281,7 @@ sub is_promoted
 my $standby = standby_of($original, 'base', 'standby');
 my $orphan = standby_of($original, 'base', 'orphan');
 is($standby->safe_psql('postgres', 'SELECT incarnation, clone_of, clone_evidence FROM snowflake_horizon()'),
-	'||', 'a standby has no incarnation and is no copy');
+	'||', 'a standby has no incarnation and is no clone');
 fails_with($standby, 'SELECT snowflake_accept_clone()', '25006',
 	qr/cannot accept a clone during recovery/, 'nor is there anything to accept');
 $original->safe_psql('postgres', $mint);
@@ -299,7 +299,7 @@ is_itself($standby, $promoted_is, 'promoted, crashed');
 $standby->stop;
 my $snapshot = copy_of($standby, 'of_promoted');
 $snapshot->start;
-is_copy($snapshot, $promoted_is, $copied, 'the files of a promoted server');
+is_clone($snapshot, $promoted_is, $copied, 'the files of a promoted server');
 $snapshot->stop;
 
 # made a standby again, as an old primary would be
@@ -327,7 +327,7 @@ SKIP:
 	begin_log($subscriber);
 	$subscriber->start;
 	my ($us, $them) = split(/\|/, $subscriber->safe_psql('postgres', 'SELECT incarnation, clone_of FROM snowflake_horizon()'));
-	is_copy($subscriber, $them, qr/its horizon was written under system identifier \d+, and its own is \d+/, 'a logical replica');
+	is_clone($subscriber, $them, qr/its horizon was written under system identifier \d+, and its own is \d+/, 'a logical replica');
 	$subscriber->stop;
 }
 
@@ -340,29 +340,29 @@ $orphan->start;
 is_promoted($orphan, 'promoted and lost at once');
 $orphan->stop;
 $astray->start;
-is_copy($astray, $who, $copied, 'the files of a standby, started as a primary');
+is_clone($astray, $who, $copied, 'the files of a standby, started as a primary');
 $astray->stop;
 
 # --- files copied, a directory renamed, another host
 $original->stop;
-my $twin = copy_of($original, 'twin');
+my $beside = copy_of($original, 'beside');
 my $old_files = copy_of($original, 'old_files');
 my $cramped = copy_of($original, 'cramped');
-$twin->start;
-is_copy($twin, $who, $copied, 'files copied');
-$twin->stop;
+$beside->start;
+is_clone($beside, $who, $copied, 'files copied');
+$beside->stop;
 start_in_place($old_files, NO_BIRTH => 1);
-is_copy($old_files, $who, $copied, 'files copied, births unknown');
+is_clone($old_files, $who, $copied, 'files copied, births unknown');
 $old_files->stop;
 
 start_with_slow_disk($cramped, 'create=ENOSPC');
 like(log_of($cramped), qr/LOG:  cannot mint snowflake ids: could not create file "snowflake\.horizon\.tmp": No space left/,
 	'files copied to a full disk: the log says that this cannot be stored');
 set_disk($cramped, '');
-is_copy($cramped, $who, $copied, 'files copied to a full disk');
+is_clone($cramped, $who, $copied, 'files copied to a full disk');
 begin_log($cramped);
 $cramped->restart;
-is_copy($cramped, $who, $copied, 'files copied to a full disk, restarted');
+is_clone($cramped, $who, $copied, 'files copied to a full disk, restarted');
 $cramped->stop;
 
 my $saved = copy_of($original, 'saved');
@@ -387,7 +387,7 @@ SKIP:
 	skip 'no births on this file system', 3 unless $born =~ /^[1-9]/;
 	begin_log($renamed);
 	start_in_place($renamed, INODE => 42);
-	is_itself($renamed, $who, 'files numbered anew');
+	is_itself($renamed, $who, 'files with other numbers');
 	$renamed->stop;
 }
 
@@ -407,7 +407,7 @@ for my $host ('ids-0', 'ids-0')
 }
 begin_log($renamed);
 start_in_place($renamed, HOST => 'ids-1');
-my $moved_is = is_copy($renamed, $who, qr/its data directory was in use on host "ids-0", and this is host "ids-1"/, 'on another host');
+my $moved_is = is_clone($renamed, $who, qr/its data directory was in use on host "ids-0", and this is host "ids-1"/, 'on another host');
 $renamed->safe_psql('postgres', 'SELECT snowflake_accept_clone()');
 $renamed->stop;
 begin_log($renamed);
@@ -422,7 +422,7 @@ $renamed->stop;
 write_bytes(horizon_file($stranger), slurp_file(horizon_file($renamed)));
 begin_log($stranger);
 $stranger->start;
-is_copy($stranger, $moved_is, qr/its horizon was written under system identifier $id, and its own is $id/, 'file of another server');
+is_clone($stranger, $moved_is, qr/its horizon was written under system identifier $id, and its own is $id/, 'file of another server');
 $stranger->stop;
 
 # --- the page, too, as a server leaves it that has replayed it

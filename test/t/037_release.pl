@@ -156,6 +156,15 @@ for my $name ('README.md', 'META.json', 'LICENSE', glob("$top/debian/{changelog,
 	is("@left", '', $path =~ s{^\Q$top\E/}{}r . ' has no placeholder');
 }
 
+# --- Packages have the pages that README.md links to
+
+my ($in_deb) = slurp_file("$top/debian/rules") =~ /dh_installdocs --all (.*)/;
+my ($in_rpm) = slurp_file("$top/rpm/postgresql-snowflake.spec") =~ /^%doc (.*)/m;
+for my $page (slurp_file("$top/README.md") =~ /\]\(([A-Z]\w*\.md|doc)(?=[#)\/])/g)
+{
+	ok($_->[1] =~ /(?:^| )\Q$page\E(?: |$)/, "the $_->[0] has $page") for [ 'Debian package', $in_deb ], [ 'RPM', $in_rpm ];
+}
+
 # --- Packages name the same majors: none below what META.json requires
 
 my ($oldest) = $meta->{prereqs}{runtime}{requires}{PostgreSQL} =~ /^(\d+)/;

@@ -12,7 +12,7 @@ use PostgreSQL::Test::Utils;
 use SnowflakeTest;
 use Test::More;
 
-# 16 ids a tick and shard, so that calls meet full ticks; it ends in a year
+# 16 ids a tick and shard, so that calls meet exhausted ticks; it expires in a year
 my $epoch = 1000 * (time() - 2**33 / 100 + 365 * 86400);
 my $small = "epoch=$epoch unit=10ms fields=timestamp:33,shard:4,sequence:4";
 my $node = new_server('stats', clock => 1, conf => <<"CONF");
@@ -58,7 +58,7 @@ SQL
 is(shard_stats('minted', 'shard = 3'), $sessions, 'and what was rolled back');
 is(shard_stats('bool_and(last_minted_at = snowflake_timestamp(last_id))', 'true'),
 	't', 'the last time is that of the last id');
-is(shard_stats('bool_and(exhausted > 0)', 'shard < 3'), 't', 'full ticks were met');
+is(shard_stats('bool_and(exhausted > 0)', 'shard < 3'), 't', 'exhausted ticks were met');
 is(shard_stats("sum(waited) > interval '0.1 s'", 'true'), 't', 'and waited for');
 is(shard_stats('sum(clock_behind)', 'true'), 0, 'the clock was never behind');
 is(shard_stats('bool_and(stats_reset < now())', 'true'), 't', 'counted since the start');
@@ -128,12 +128,12 @@ is(times_logged('LOG:  the layout of snowflake ids expires at 20'), 1,
 is(times_logged('DETAIL:  That is the last time that layout "epoch=\S+ unit=10ms fields=timestamp:33,shard:4,sequence:4" can hold'),
 	1, 'and which one it is');
 
-# --- A crash begins anew
+# --- A crash begins again
 
 $node->safe_psql('postgres', 'SELECT snowflake_nextval(1)');
 $node->stop('immediate');
 start_with_clock($node);
-is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_stat_snowflake'), 0, 'after a crash counting begins anew');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_stat_snowflake'), 0, 'after a crash counting begins again');
 
 # --- Who may see it
 

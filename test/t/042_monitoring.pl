@@ -111,7 +111,7 @@ for my $name (sort keys %queries)
 # --- what they say is what there is
 is(values_of('snowflake_shard', 'shard'), '', 'a server that minted nothing has no shards');
 is(values_of('snowflake_horizon', 'failing'), 0, 'and nothing fails');
-is(values_of('snowflake_horizon', 'copy'), 0, 'nor is it a copy');
+is(values_of('snowflake_horizon', 'clone'), 0, 'nor is it a clone');
 
 my $session = IPC::Run::start(
 	[ 'psql', '-XAtq', '-d', $node->connstr('postgres') . ' application_name=minter' ],
@@ -121,9 +121,9 @@ $session->pump until $printed =~ /100\n7\n/;
 
 is(values_of('snowflake_shard', 'shard'), '1 3', 'shards that minted');
 is(values_of('snowflake_shard', 'minted_total'), '100 7', 'what they minted');
-my ($full) = split(/ /, values_of('snowflake_shard', 'exhausted_total'));
+my ($exhausted) = split(/ /, values_of('snowflake_shard', 'exhausted_total'));
 my ($waited) = split(/ /, values_of('snowflake_shard', 'waited_seconds_total'));
-cmp_ok($full, '>', 0, 'full ticks: a hundred ids take seven');
+cmp_ok($exhausted, '>', 0, 'exhausted ticks: a hundred ids take seven');
 cmp_ok($waited, '>', 0, 'and some time');
 is(values_of('snowflake_shard', 'clock_behind_total'), '0 0', 'the clock was right');
 is(values_of('snowflake_layout', 'ids_per_second'), 1600, 'what a shard has room for');
@@ -253,8 +253,8 @@ tests:
     input_series:
       - {series: 'snowflake_horizon_failing{instance="bad"}', values: '1x30'}
       - {series: 'snowflake_horizon_failing{instance="good"}', values: '0x30'}
-      - {series: 'snowflake_horizon_copy{instance="bad"}', values: '1x30'}
-      - {series: 'snowflake_horizon_copy{instance="good"}', values: '0x30'}
+      - {series: 'snowflake_horizon_clone{instance="bad"}', values: '1x30'}
+      - {series: 'snowflake_horizon_clone{instance="good"}', values: '0x30'}
       - {series: 'snowflake_waiting_sessions{instance="bad",event="SnowflakeHorizon"}', values: '2x30'}
       - {series: 'snowflake_waiting_sessions{instance="good",event="SnowflakeExhausted"}', values: '2x30'}
       - {series: 'snowflake_shard_clock_behind_total{instance="bad",shard="5"}', values: '0+1x30'}
@@ -272,9 +272,9 @@ tests:
         exp_samples:
           - {labels: '{alertname="SnowflakeCannotMint", instance="bad"}', value: 1}
           - {labels: '{alertname="SnowflakeHorizonStuck", instance="bad"}', value: 1}
-          - {labels: '{alertname="SnowflakeCopy", instance="bad"}', value: 1}
+          - {labels: '{alertname="SnowflakeClone", instance="bad"}', value: 1}
           - {labels: '{alertname="SnowflakeClockBehind", instance="bad"}', value: 1}
-          - {labels: '{alertname="SnowflakeShardFull", instance="bad", shard="5"}', value: 1}
+          - {labels: '{alertname="SnowflakeShardExhausted", instance="bad", shard="5"}', value: 1}
           - {labels: '{alertname="SnowflakeShardOfTwo", shard="5"}', value: 1}
           - {labels: '{alertname="SnowflakeLayoutExpires", instance="bad"}', value: 1}
 YAML

@@ -18,7 +18,7 @@ my $mint = 'SELECT snowflake_nextval(1)';
 
 my $node = new_server('plain', init => { allows_streaming => 1 }, conf => "timezone = 'UTC'");
 my $clocked = new_server('clocked', clock => 1, conf => '');
-my @twins = map { new_server($_, conf => <<'CONF') } 'one', 'two';
+my @servers = map { new_server($_, conf => <<'CONF') } 'one', 'two';
 snowflake.layout = 'epoch=2020-01-01 unit=86400s fields=timestamp:20,shard:10,sequence:1'
 CONF
 
@@ -153,8 +153,8 @@ my %happens = (
 		$clocked->reload;
 		return @messages;
 	},
-	'A shard is full' => sub {
-		return errors_of($twins[0],
+	'A shard is exhausted' => sub {
+		return errors_of($servers[0],
 			"SET statement_timeout = '200ms';\nSELECT snowflake_nextval(6) FROM generate_series(1, 5)");
 	},
 	'The server crashes, or loses power' => sub {
@@ -234,28 +234,28 @@ my %happens = (
 		$standby->stop;
 		return;
 	},
-	'A backup is restored, or a copy is started' => sub {
-		my $copy = PostgreSQL::Test::Cluster->new('copy');
+	'A backup is restored, or a clone is started' => sub {
+		my $clone = PostgreSQL::Test::Cluster->new('clone');
 
 		minted($node);
 		$node->backup('copied');
-		$copy->init_from_backup($node, 'copied');
-		$copy->append_conf('postgresql.conf', 'snowflake.refuse_clone = on');
-		$copy->start;
-		my @messages = (errors_of($copy, $mint), logged($copy, qr/^LOG:  this server is a clone/));
-		$copy->safe_psql('postgres', 'SELECT snowflake_accept_clone()');
-		like(minted($copy), qr/^\d+$/, 'accepted, it mints');
-		$copy->stop;
+		$clone->init_from_backup($node, 'copied');
+		$clone->append_conf('postgresql.conf', 'snowflake.refuse_clone = on');
+		$clone->start;
+		my @messages = (errors_of($clone, $mint), logged($clone, qr/^LOG:  this server is a clone/));
+		$clone->safe_psql('postgres', 'SELECT snowflake_accept_clone()');
+		like(minted($clone), qr/^\d+$/, 'accepted, it mints');
+		$clone->stop;
 		return @messages;
 	},
 	'Two servers mint on the same shard' => sub {
-		$_->safe_psql('postgres', <<'SQL') for @twins;
+		$_->safe_psql('postgres', <<'SQL') for @servers;
 CREATE TABLE photos (id snowflake PRIMARY KEY DEFAULT snowflake_nextval(5));
 INSERT INTO photos DEFAULT VALUES
 SQL
-		my $theirs = $twins[1]->safe_psql('postgres', 'SELECT id FROM photos');
+		my $theirs = $servers[1]->safe_psql('postgres', 'SELECT id FROM photos');
 
-		return errors_of($twins[0], "INSERT INTO photos VALUES ($theirs)");
+		return errors_of($servers[0], "INSERT INTO photos VALUES ($theirs)");
 	},
 	'The library is not preloaded' => sub {
 		$node->append_conf('postgresql.conf', "shared_preload_libraries = ''");
@@ -341,7 +341,7 @@ SQL
 		my @messages = errors_of($node, $mint);
 		restart_with_layout($node, 'epoch=2090-01-01 unit=1ms fields=timestamp:41,shard:10,sequence:12');
 		push @messages, errors_of($node, $mint);
-		# and one that ends in a year
+		# and one that expires in a year
 		my $epoch = 1000 * (time() - 2**33 / 100 + 365 * 86400);
 		restart_with_layout($node, "epoch=$epoch unit=10ms fields=timestamp:33,shard:10,sequence:12");
 		minted($node);
@@ -349,7 +349,7 @@ SQL
 		restart_with_layout($node, 'twitter');
 		return @messages;
 	},
-	'A time, a shard or a sequence is out of range' => sub {
+	'A time, a shard or a sequence number is out of range' => sub {
 		return errors_of($node, <<'SQL');
 SELECT snowflake_encode('2090-01-01Z', 5, 0);
 SELECT snowflake_encode('2026-01-01Z', 5, 4096);

@@ -1,0 +1,162 @@
+# Progress.pm -- how the tests of check.sh go
+#
+# A formatter for prove: a line for each test that ends, with how many there
+# are, the time, and the tests that run meanwhile; what failed at once with its
+# diagnostics; all failures once more in the end, with the command that runs
+# each alone; and the totals, of assertions.
+#
+# Tests run several at a time, so nothing is printed before a test ends, but for
+# failures, skips, and comments that begin with "#:", which have its name.
+
+package Progress;
+
+use strict;
+use warnings;
+use parent 'TAP::Formatter::Base';
+
+sub say_now { local $| = 1; print @_, "\n"; return }
+
+sub prepare
+{
+	my ($self, @tests) = @_;
+	$self->{count} = @tests;
+	@{$self}{qw(done passed failed skipped)} = (0) x 4;
+	@{$self}{qw(running failures)} = ([], []);
+	$self->{skips} = {};
+	$self->{began} = time;
+	say_now(scalar(@tests), ' tests');
+	return;
+}
+
+sub elapsed { my ($self) = @_; my $s = time - $self->{began}; return sprintf('%d:%02d', $s / 60, $s % 60) }
+
+sub open_test
+{
+	my ($self, $name, $parser) = @_;
+	push @{ $self->{running} }, $name;
+	return Progress::Test->new($self, $name, $parser);
+}
+
+# A test has ended: one line, and what it skipped.
+sub close_test
+{
+	my ($self, $test, $outcome) = @_;
+	$self->{running} = [ grep { $_ ne $test->{name} } @{ $self->{running} } ];
+	my $running = @{ $self->{running} } ? "   (running: @{ $self->{running} })" : '';
+	say_now(sprintf('[%*d/%d %6s] %-7s %s%s', length $self->{count}, ++$self->{done},
+		$self->{count}, $self->elapsed, $outcome, $test->summary, $running));
+	return;
+}
+
+sub summary
+{
+	my ($self, $aggregate, $interrupted) = @_;
+	say_now("\n", 'Failures once more:') if @{ $self->{failures} };
+	for my $failure (@{ $self->{failures} })
+	{
+		my ($name, @lines) = @$failure;
+		my $major = $name =~ /upgrade/ ? ' --all' : $name =~ m{^(\d+)/} ? " --pg $1" : '';
+		say_now($_) for @lines;
+		say_now("    $name: to run it alone:  test/check.sh$major --keep --only $name");
+	}
+	say_now('Interrupted') if $interrupted;
+	say_now('Took ', $self->elapsed);
+	say_now("$self->{passed} passed, $self->{failed} failed",
+		$self->{skipped} ? ", $self->{skipped} skipped" : '');
+	return;
+}
+
+package Progress::Test;
+
+use strict;
+use warnings;
+
+my $KEPT = 30;    # lines of a test that ended without telling what failed
+
+sub new
+{
+	my ($class, $all, $name, $parser) = @_;
+	return bless {
+		all => $all, name => $name, parser => $parser, began => time,
+		lines => [], last => [], in_failure => 0
+	}, $class;
+}
+
+# A line of its output.
+sub result
+{
+	my ($self, $result) = @_;
+	my $text = $result->raw;
+
+	push @{ $self->{last} }, $text;
+	shift @{ $self->{last} } if @{ $self->{last} } > $KEPT;
+	if ($result->is_test)
+	{
+		$self->{in_failure} = !$result->is_ok;
+		$self->{skipped}++ if $result->has_skip;
+		$self->tell('SKIPPED: ' . $result->explanation) if $result->has_skip;
+	}
+	elsif ($text =~ /^#: (.*)/)
+	{
+		$self->tell($1);
+	}
+	elsif (!$result->is_comment && !$result->is_unknown)
+	{
+		$self->{in_failure} = 0;
+	}
+	$self->fail_with($text) if $self->{in_failure};
+	return;
+}
+
+sub tell { my ($self, $text) = @_; Progress::say_now("    $self->{name}: $text"); return }
+
+sub fail_with
+{
+	my ($self, $text) = @_;
+	$self->tell($text);
+	push @{ $self->{lines} }, "    $self->{name}: $text";
+	return;
+}
+
+sub summary
+{
+	my ($self) = @_;
+	my $parser = $self->{parser};
+	return "$self->{name}: " . ($parser->skip_all ? $parser->skip_all
+		: join(', ', map { $_->[0] ? "$_->[0] $_->[1]" : () }
+			[ scalar $parser->passed - ($self->{skipped} // 0), 'passed' ],
+			[ $self->failures, 'failed' ], [ $self->{skipped}, 'skipped' ])
+		  . ' in ' . (time - $self->{began}) . ' s');
+}
+
+# Its own failures, or one if it ended badly without any.
+sub failures
+{
+	my ($self) = @_;
+	my $parser = $self->{parser};
+	return scalar($parser->failed) || ($parser->has_problems ? 1 : 0);
+}
+
+sub close_test
+{
+	my ($self) = @_;
+	my ($all, $parser) = @{$self}{qw(all parser)};
+	my $failures = $self->failures;
+
+	$all->{passed} += $parser->passed - ($self->{skipped} // 0);
+	$all->{failed} += $failures;
+	$all->{skipped} += $self->{skipped} // 0;
+	# what cannot be had is one thing, however many tests need it
+	$all->{skipped}++ if $parser->skip_all && !$all->{skips}{ $parser->skip_all }++;
+	if ($failures && !@{ $self->{lines} })
+	{
+		$self->fail_with($_) for @{ $self->{last} };
+		$self->fail_with("it ended with status " . ($parser->exit // 0)
+			  . join('', map { "; $_" } $parser->parse_errors));
+	}
+	push @{ $all->{failures} }, [ $self->{name}, @{ $self->{lines} } ] if $failures;
+	$all->close_test($self, $failures ? 'FAILED' : $parser->skip_all ? 'SKIPPED' : 'ok');
+	return;
+}
+
+1;

@@ -1,0 +1,379 @@
+#!/usr/bin/env bash
+#
+# step.sh -- run one test of check.sh, and print TAP
+#
+#   test/step.sh NAME
+#   test/step.sh PLACE/NAME
+#
+# A place is a copy of the source tree on this machine or in another Debian,
+# built in some way, and the server to test it with:
+#
+#   15 16 17 18 19        a major; if this machine does not have it, in a Debian
+#                         that does
+#   sanitize valgrind     the default major, somebody watching its memory
+#   coverage              the default major, counting the lines that are reached
+#   i386 arm64            another processor
+#
+# The first test of a place, "build", makes it, and writes the file PLACE.place
+# for the others, which skip if it is not there.  A place that cannot be had is
+# skipped; a test that fails never is.  check.sh gives the directory for all
+# places in SNOWFLAKE_RUN, and removes it.
+
+set -euo pipefail
+
+# shellcheck source=test/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+# These three tables are check.sh's as well.
+declare -A SUITE=([15]=bookworm [17]=trixie [18]=forky [19]=experimental) # none has 16
+TEST_PACKAGES='perl libipc-run-perl libfaketime'
+PORT_MAJOR=15                   # on another processor, with its Debian
+
+RUN=${SNOWFLAKE_RUN-}
+GIVEN_CONFIG=${SNOWFLAKE_PG_CONFIG-}
+SECONDS_EACH=${SNOWFLAKE_SECONDS:-30}   # of each fuzzer and so on
+place=${1%/*}
+name=${1##*/}
+LOG=
+
+# ---------------------------------------------------------------------------
+# Places
+
+# Make this place, and leave what as_tester() needs for the other tests.
+make_place() {
+    local root='' arch=''
+    copt='-Werror -DUSE_ASSERT_CHECKING'
+    limit=600
+    environment=()
+    case $place in
+        i386 | arm64)
+            arch=$place
+            major=$PORT_MAJOR
+            ;;
+        sanitize | valgrind | coverage) major=$(default_major) ;;
+        *) major=$place ;;
+    esac
+    if [[ $arch ]]; then
+        make_port "$arch"
+        root=$RUN/$arch
+    elif [[ -z $GIVEN_CONFIG ]] && ! is_packaged "$major"; then
+        [[ ${SUITE[$major]-} ]] ||
+            skip_all "no Debian has PostgreSQL $major; with an installed one, run: test/check.sh --pg-config PATH"
+        root=$RUN/$place
+        have_root "$root" "${SUITE[$major]}"
+    fi
+    make_copy "$root"
+    echo "${SCRATCH[-1]}" >>"$RUN/copies"
+    SCRATCH=()                  # check.sh removes it
+    if [[ $GIVEN_CONFIG ]]; then
+        choose_server
+        copy_server
+    elif [[ -z $root ]]; then
+        add_tools "$COPY"
+    fi
+    watch_place
+    check "build for PostgreSQL $major${root:+ on Debian ${root##*/}}" \
+        as_tester bash test/stage.sh "$COPY/stage" COPT="$copt" || done_testing
+    declare -p major ROOT COPY TESTER BINDIR LIBDIR limit environment |
+        sed 's/^declare /&-g /' >"$RUN/$place.place"
+    done_testing
+}
+
+# Another Debian, with what the suites need.
+have_root() {
+    local log=$RUN/$place.log
+    make_root "$1" "$2" "$BUILD_PACKAGES postgresql-$major postgresql-server-dev-$major $TEST_PACKAGES" "${@:3}" >"$log" 2>&1 || {
+        tail -n 5 "$log" | sed 's/^/# /'
+        skip_all "Debian $2 could not be downloaded"
+    }
+    chmod 755 "$1"
+}
+
+# An emulated machine needs many times as long, also for what a test waits for.
+make_port() {
+    if [[ $1 == arm64 ]]; then
+        limit=7200
+        environment=(PGCTLTIMEOUT=600 PG_TEST_TIMEOUT_DEFAULT=1800)
+    fi
+    arch-test "$1" >/dev/null || skip_all "this machine does not run programs of $1"
+    # The mirrors of security updates lag behind for some architectures.
+    # shellcheck disable=SC2016 # expanded by mmdebstrap's shell
+    have_root "$RUN/$1" "${SUITE[$PORT_MAJOR]}" --arch="$1" \
+        --setup-hook='sed -i /security/d "$1/etc/apt/sources.list"'
+}
+
+# Programs that need no installation: PgBouncer, what doc/monitoring is tried
+# with, what test/integration talks to; and for a Node.js that is not Debian's, its
+# own way to a package.
+add_tools() {
+    local package
+    mkdir "$1/tools"
+    for package in pgbouncer prometheus-postgres-exporter prometheus patroni etcd-server; do
+        is_installed "$package" ||
+            (cd "$1/tools" && apt-get -qq download "$package" && dpkg -x "$package"_*.deb .) >/dev/null 2>&1 || true
+    done
+    if ! is_installed node-pg && command -v npm >/dev/null; then
+        attend npm install --prefix "$1/tree/test/clients" --no-package-lock --no-audit \
+            --no-fund --ignore-scripts --fetch-retries=0 >/dev/null 2>&1 </dev/null || true
+    fi
+    own_copy
+}
+
+watch_place() {
+    case $place in
+        sanitize | valgrind)
+            limit=7200
+            environment=(PGCTLTIMEOUT=120)
+            copt+=" $(as_tester bash test/hard/watch.sh "$place")"
+            ;;
+        coverage)
+            limit=1200
+            copt+=" --coverage -O0 -fprofile-update=atomic -include $COPY/tree/test/hard/dump.h"
+            ;;
+    esac
+}
+
+enter_place() {
+    [[ -f $RUN/$place.place ]] || skip_all "$place could not be built"
+    # shellcheck disable=SC1090 # written by make_place()
+    . "$RUN/$place.place"
+    DIR=$ROOT$COPY
+    LOG=$DIR/$name.log
+}
+
+# Older servers that were built from source find extensions only in their own
+# directories, which are not ours to write to.  But such an installation, below
+# one directory, works wherever it is: we install into a copy of it.
+choose_server() {
+    BINDIR=$("$GIVEN_CONFIG" --bindir)
+    id postgres >/dev/null 2>&1 || TESTER=nobody
+}
+
+copy_server() {
+    local prefix=${BINDIR%/bin} option path
+    local -a paths=()
+    for option in bindir libdir sharedir includedir; do
+        path=$("$GIVEN_CONFIG" "--$option")
+        [[ $path == "$prefix"/* && $prefix != /usr ]] || return 0
+        paths+=("${path#"$prefix"/}")
+    done
+    mkdir "$COPY/server"
+    tar -C "$prefix" -cf - "${paths[@]}" | tar -C "$COPY/server" -xf - --no-same-owner
+    own_copy
+    BINDIR=$COPY/server/bin
+    LIBDIR=$COPY/server/${paths[1]}
+}
+
+# ---------------------------------------------------------------------------
+# The suites, through "make installcheck", which knows how each major wants
+# them run
+
+installcheck() {
+    local tools=$COPY/tools
+    local -a rows=()
+    if [[ ${SNOWFLAKE_ROWS-} && -z $ROOT ]]; then
+        rows=(SNOWFLAKE_ROWS="$SNOWFLAKE_ROWS")
+    fi
+    as_tester env TEMP_CONFIG="$COPY/stage/server.conf" "${environment[@]}" \
+        SNOWFLAKE_TOOLS="$tools" PYTHONPATH="$tools/usr/lib/python3/dist-packages" \
+        PATH="${BINDIR:-$PROGRAMS/$major/bin}:/usr/local/bin:/usr/bin:/bin:$tools/usr/bin:$tools/usr/sbin" \
+        "${rows[@]}" \
+        SNOWFLAKE_SOAK="${SNOWFLAKE_SOAK-}" SNOWFLAKE_SECONDS="$SECONDS_EACH" \
+        timeout --kill-after=10 "$limit" make -s installcheck "$@"
+}
+
+# A firing assertion ends one server process.  The test that caused it need
+# not notice, when it was a background worker's.
+assertions() {
+    grep -h '^TRAP:' "$@" 2>/dev/null | head -n 5 | sed 's/^/# /'
+}
+
+# pg_regress speaks TAP from 16 on.  The temporary instance must be one level
+# deep, or pg_regress cannot make it.
+run_regress() {
+    local status=0 count
+    local -a options=("--temp-instance=tmp_check" "--temp-config=$COPY/stage/server.conf")
+    [[ ! -d $DIR/bin ]] || options+=("--bindir=$COPY/bin")
+    rm -rf "$DIR"/tree/{tmp_check,log,regression.diffs}
+    installcheck TAP_TESTS= "$@" EXTRA_REGRESS_OPTS="${options[*]}" >"$LOG" 2>&1 || status=$?
+    sed -nE -e 's/^(test)? +([^ ]+) +\.\.\. ok .*/ok - \2/p' \
+        -e 's/^(test)? +([^ ]+) +\.\.\. (FAILED|failed) .*/not ok - \2/p' \
+        -e 's/^(not ok|ok) [0-9]+ +[-+] ([^ ]+).*/\1 - \2/p' "$LOG" >"$LOG.tap"
+    cat "$LOG.tap"
+    count=$(grep -c . "$LOG.tap" || true)
+    if ((status == 124 || status == 137)); then
+        echo "# stopped after $limit seconds"
+    fi
+    if ((status)); then
+        if [[ -s $DIR/tree/regression.diffs ]]; then
+            head -n 200 "$DIR/tree/regression.diffs" | sed 's/^/# /'
+        else
+            tail -n 30 "$LOG" "$DIR/tree/log/postmaster.log" 2>/dev/null | sed 's/^/# /'
+        fi
+    fi
+    if assertions "$DIR/tree/log/postmaster.log"; then
+        status=1
+    fi
+    say "1..$count"              # none at all is a failure
+    exit "$((status > 0))"
+}
+
+# "make installcheck" has one script run by perl, rather than prove.  A server's
+# test that says "Bail out!" would end all tests.
+run_script() {
+    local status=0 log
+    if ! grep '^enable_tap_tests.*= yes' "$(makefile_global)" >/dev/null; then
+        skip_all 'this server was built without --enable-tap-tests'
+    fi
+    installcheck REGRESS= ISOLATION= PROVE=perl PROVE_FLAGS= PROVE_TESTS="$1" 2>&1 |
+        sed -u 's/^Bail out!/not ok - Bail out!/' || status=$?
+    if ((status == 124 || status == 137)); then
+        echo "# stopped after $limit seconds"
+    fi
+    if assertions "$DIR"/tree/tmp_check/log/*.log; then
+        status=1
+    fi
+    if ((status)); then
+        for log in "$DIR"/tree/tmp_check/log/*"$name"*; do
+            [[ -f $log ]] || continue
+            echo "# ${log##*/} ends with"
+            tail -n 20 "$log" | sed 's/^/#   /'
+        done
+    fi
+    exit "$status"
+}
+
+run_suite() {
+    case $name in
+        regress) run_regress ISOLATION= ${SNOWFLAKE_SQL:+REGRESS="$SNOWFLAKE_SQL"} ;;
+        isolation) run_regress REGRESS= ;;
+        soak | citus | patroni | pglogical)
+            limit=7200
+            run_script "$(script_path)"
+            ;;
+        *) run_script "$(script_path)" ;;
+    esac
+}
+
+script_path() { (cd "$SOURCE" && find test/t test/integration test/hard test/soak.pl -name "$name.pl"); }
+
+makefile_global() {
+    local pgxs
+    pgxs=$(as_tester pg_config --pgxs)
+    echo "$ROOT${pgxs%/makefiles/*}/Makefile.global"
+}
+
+# Tests that want a tick exhausted may fail, as this is too slow for
+# them; coverage is what matters.
+tolerate() {
+    ("$@") | sed -u -e 's/^not ok.*/& # TODO too slow when lines are counted/' || true
+}
+
+# ---------------------------------------------------------------------------
+# Majors beside each other
+#
+# pg_upgrade wants two majors on one machine, and no Debian has two.  The old
+# one is brought into the root of the new one.  Programs run on a later Debian,
+# as far as they find the libraries that it no longer has; those have names of
+# their own there, so they disturb nobody.
+
+# Bring major $1 of root $2 (empty: this machine) into root $3.
+bring_major() {
+    local old=$1 from=$2 root=$3 library path
+    local -a have=()
+    tar -C "$from/" -cf - --exclude='*/bitcode' --exclude='*/llvmjit*' \
+        "usr/lib/postgresql/$old" "usr/share/postgresql/$old" "usr/include/postgresql/$old" |
+        tar -C "$root" -xf - || return 1
+    mapfile -t have < <(chroot "$root" ldconfig -p | sed -n 's/^\t\([^ ]*\) .*/\1/p')
+    while read -r library path; do
+        if [[ " ${have[*]} " != *" $library "* ]]; then
+            cp -L "$from$path" "$root/usr/local/lib/$library"
+        fi
+    done < <(chroot "$from/" find "/usr/lib/postgresql/$old" -type f \( -path '*/bin/*' -o -name '*.so' \) \
+        ! -name 'llvmjit*' -exec ldd {} + 2>/dev/null | sed -n 's/^\t\([^ /]*\) => \(\/.*\) (.*/\1 \2/p' | sort -u)
+    chroot "$root" ldconfig
+    chroot "$root" "/usr/lib/postgresql/$old/bin/postgres" --version >/dev/null
+}
+
+# The old major's place is made at the same time.
+run_upgrade() {
+    local old=$1 from='' waited=0
+    if ! is_packaged "$old"; then
+        from=$RUN/$old
+        until [[ -f $from.place ]]; do
+            ((waited++ < 1800)) || skip_all "PostgreSQL $old could not be had"
+            sleep 1
+        done
+    fi
+    bring_major "$old" "$from" "$ROOT" || skip_all "PostgreSQL $old does not run on Debian ${SUITE[$major]}"
+    as_tester bash test/upgrade/run.sh "$old" "$major"
+}
+
+# ---------------------------------------------------------------------------
+# What needs no place
+
+# The formatter of another version formats differently, so it is this one.
+run_format() {
+    local -a sources
+    cd "$SOURCE"
+    command -v clang-format-14 >/dev/null || skip_all 'this distribution has no clang-format-14'
+    sources=(src/*.[ch] bench/*.c test/shim/*.c test/hard/*.c test/hard/*/*.[ch])
+    check "${#sources[@]} files are as clang-format-14 writes them (clang-format-14 -i FILE)" \
+        clang-format-14 --dry-run -Werror "${sources[@]}" || true
+    done_testing
+}
+
+# The prover may be in another Debian.
+run_proof() {
+    local root='' log=$RUN/prover.log
+    major=$(default_major)
+    if ! command -v cbmc >/dev/null; then
+        root=$RUN/prover
+        make_root "$root" trixie cbmc >"$log" 2>&1 || {
+            tail -n 5 "$log" | sed 's/^/# /'
+            skip_all 'no Debian with cbmc could be had'
+        }
+    fi
+    with_major test/hard/proof.sh ${root:+"$root"}
+}
+
+with_major() {
+    major=${major:-$(default_major)}
+    cd "$SOURCE"
+    attend env PATH="$PROGRAMS/$major/bin:$PATH" "$@"
+}
+
+need_program() {
+    command -v "$1" >/dev/null || skip_all "this distribution has no $1"
+}
+
+# ---------------------------------------------------------------------------
+
+case $1 in
+    format) run_format ;;
+    model)
+        need_program spin
+        "$SOURCE/test/model/run.sh"
+        ;;
+    fuzz)
+        need_program clang-14
+        with_major test/hard/fuzz.sh "$SECONDS_EACH"
+        ;;
+    analyze)
+        need_program clang-tidy-14
+        with_major test/hard/analyze.sh
+        ;;
+    proof) run_proof ;;
+    packages/*) "$SOURCE/test/packages.sh" "$name" "${SUITE[$name]}" ;;
+    */build) make_place ;;
+    *)
+        enter_place
+        case $place/$name in
+            coverage/lines) as_tester bash test/hard/coverage.sh ;;
+            coverage/*) tolerate run_suite ;;
+            */upgrade-*) run_upgrade "${name#*-}" ;;
+            */reports) as_tester bash test/hard/watch.sh "$place" reports ;;
+            *) run_suite ;;
+        esac
+        ;;
+esac

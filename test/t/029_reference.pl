@@ -1,0 +1,185 @@
+# doc/reference.md is complete and right: each object of the extension has its
+# entry there, with the server's own arguments, results, columns, properties and
+# privileges, and an example, which 021_doc.pl runs.  Each error that an entry
+# lists is in doc/failures.md, with the same SQLSTATE.  test/sql/catalog.sql looks
+# at the comments on the same objects.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
+use PostgreSQL::Test::Utils;
+use SnowflakeTest;
+use Test::More;
+
+my $node = new_server('reference');
+my ($main, $internal) = split(/^## Internal functions$/m, page_text('doc/reference.md'));
+
+# The entries: a title, and the text up to the next title.
+my %entries = $main =~ /^### ([\w ]+)\n(.*?)(?=^##|\z)/msg;
+my %is_server_s;    # entries of objects that the server has
+
+# The rows of a query on the members of the extension, with short names of types.
+sub members
+{
+	my ($query) = @_;
+	my $rows = $node->safe_psql('postgres', <<"SQL", extra_params => [ '-F', "\t" ]);
+WITH member AS (
+	SELECT d.classid, d.objid FROM pg_depend AS d JOIN pg_extension AS e ON e.oid = d.refobjid
+	 WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e' AND e.extname = 'snowflake'
+)
+$query
+SQL
+	$rows =~ s/timestamp with time zone/timestamptz/g;
+	$rows =~ s/DEFAULT NULL::[a-z ]+/DEFAULT NULL/g;
+	$rows =~ s/SETOF/setof/g;
+	return map { [ split(/\t/, $_, -1) ] } split(/\n/, $rows);
+}
+
+# The first block of an entry: its forms.
+sub forms_of
+{
+	my ($entry) = @_;
+	my ($block) = $entry =~ /\A\n```\n(.*?)^```/ms;
+	return split(/\n/, $block // '');
+}
+
+# Its table of columns, each row a name and a type.
+sub columns_of
+{
+	my ($entry) = @_;
+	return join("\n", $entry =~ /^\| (`\w+` \| `[\w ]+`) \|/mg);
+}
+
+# --- Functions, but for those that types, casts, operators and operator classes
+# --- are made of: these have no entry of their own.
+
+my $columns = <<'SQL';
+	(SELECT string_agg(format('`%s` | `%s`', c.name, format_type(c.type, NULL)), '+' ORDER BY c.n)
+SQL
+my @functions = members(<<"SQL");
+SELECT p.proname, p.proname || '(' || (
+		SELECT coalesce(string_agg(concat_ws(' ', p.proargnames[n], format_type(type, NULL),
+			'DEFAULT ' || pg_get_function_arg_default(p.oid, n::int)), ', ' ORDER BY n), '')
+		  FROM unnest(p.proargtypes) WITH ORDINALITY AS argument(type, n))
+	|| ') → ' || pg_get_function_result(p.oid),
+	CASE p.provolatile WHEN 'i' THEN 'immutable' WHEN 's' THEN 'stable' ELSE 'volatile' END,
+	CASE p.proparallel WHEN 's' THEN 'safe' WHEN 'r' THEN 'restricted' ELSE 'unsafe' END,
+	CASE WHEN has_function_privilege('public', p.oid, 'EXECUTE') THEN 'everybody'
+		WHEN has_function_privilege('pg_monitor', p.oid, 'EXECUTE')
+		THEN 'superusers, members of `pg_monitor`, and roles granted EXECUTE'
+		ELSE 'superusers, and roles granted EXECUTE' END,
+$columns
+	   FROM unnest(p.proargnames, p.proargmodes, p.proallargtypes) WITH ORDINALITY AS c(name, mode, type, n)
+	  WHERE c.mode = 'o')
+  FROM member JOIN pg_proc AS p ON member.classid = 'pg_proc'::regclass AND p.oid = member.objid
+ WHERE NOT EXISTS (SELECT FROM pg_type WHERE p.oid IN (typinput, typoutput, typreceive, typsend))
+   AND NOT EXISTS (SELECT FROM pg_operator WHERE p.oid = oprcode)
+   AND NOT EXISTS (SELECT FROM pg_amproc WHERE p.oid = amproc)
+   AND NOT EXISTS (SELECT FROM pg_proc AS supported WHERE p.oid = supported.prosupport)
+   AND p.proname <> 'snowflake'
+ ORDER BY 2
+SQL
+my %forms;
+
+cmp_ok(scalar(@functions), '>', 40, 'the extension has functions');
+for (@functions)
+{
+	my ($name, $form, $volatility, $parallel, $privilege, $result) = @$_;
+	my $entry = $entries{$name} // '';
+
+	next if index($internal, "`$form`") >= 0;
+	push @{ $forms{$name} }, $form;
+	$is_server_s{$name} = 1;
+	like($entry, qr/^- \*\*Properties:\*\* \Q$volatility, parallel $parallel; for $privilege\E\b/m, "$form: properties");
+	is(columns_of($entry), $result =~ tr/+/\n/r, "$form: columns") if $result ne '';
+	like($entry, qr/^- \*\*Errors:\*\*/m, "$form: errors");
+	like($entry, qr/^```sql\n[^`]*\b\Q$name\E\b[^`]*^```\n```text\n/m, "$form: an example, with its output");
+}
+is_deeply([ sort grep { !$entries{$_} } keys %forms ], [], 'each function has an entry');
+is_deeply([ sort(forms_of($entries{$_} // '')) ], [ sort @{ $forms{$_} } ], "the forms of $_") for sort keys %forms;
+
+# what is called internal is there, too
+my %is_form = map { $_->[1] => 1 } @functions;
+is_deeply([ grep { !$is_form{$_} } $internal =~ /`([^`]+ → [^`]+)`/g ], [], 'each internal function exists');
+
+# --- Views
+
+for (members(<<"SQL"))
+SELECT r.relname,
+$columns
+	   FROM (SELECT attname AS name, atttypid AS type, attnum AS n FROM pg_attribute
+	          WHERE attrelid = r.oid AND attnum > 0) AS c)
+  FROM member JOIN pg_class AS r ON member.classid = 'pg_class'::regclass AND r.oid = member.objid
+SQL
+{
+	my ($name, $result) = @$_;
+
+	$is_server_s{$name} = 1;
+	is(columns_of($entries{$name} // ''), $result =~ tr/+/\n/r, "columns of the view $name");
+	like($entries{$name} // '', qr/^```sql\n[^`]*\b$name\b[^`]*^```\n```text\n/m, "an example of the view $name");
+}
+
+# --- Operators, their type, and casts
+
+my @operators = map { $_->[0] =~ s/snowflake_instant/snowflake/r } members(<<'SQL');
+SELECT format('%s %s %s → %s', format_type(oprleft, NULL), oprname, format_type(oprright, NULL), format_type(oprresult, NULL))
+  FROM member JOIN pg_operator AS o ON member.classid = 'pg_operator'::regclass AND o.oid = member.objid
+SQL
+is_deeply([ sort(forms_of($entries{Operators})) ], [ sort @operators ], 'the operators');
+
+my @casts = map { $_->[0] } members(<<'SQL');
+SELECT format('`%s` | `%s` | %s', format_type(castsource, NULL), format_type(casttarget, NULL),
+		CASE castcontext WHEN 'i' THEN 'implicit' WHEN 'a' THEN 'assignment' ELSE 'explicit' END)
+  FROM member JOIN pg_cast AS c ON member.classid = 'pg_cast'::regclass AND c.oid = member.objid
+ WHERE casttarget <> 'snowflake_instant'::regtype
+SQL
+is_deeply([ sort($entries{snowflake} =~ /^\| (`\w+` \| `\w+` \| \w+) \|$/mg) ], [ sort @casts ], 'the casts');
+
+# --- All else that has a name is at least named
+
+my @named = map { $_->[0] } members(<<'SQL');
+SELECT typname FROM member JOIN pg_type ON classid = 'pg_type'::regclass AND pg_type.oid = objid WHERE typtype = 'b' AND typcategory <> 'A'
+UNION
+SELECT opcname FROM member JOIN pg_opclass ON classid = 'pg_opclass'::regclass AND pg_opclass.oid = objid
+UNION
+SELECT opfname FROM member JOIN pg_opfamily ON classid = 'pg_opfamily'::regclass AND pg_opfamily.oid = objid
+SQL
+is_deeply([ grep { $main !~ /\b$_\b/ } @named ], [], join(' ', sort @named) . ' are there');
+is_deeply([ sort grep { !$is_server_s{$_} } keys %entries ], [ sort 'Operators', 'Wait events', 'snowflake', 'snowflake_shard_ops', 'Errors of the layout' ],
+	'no entry is of an object that is not there');
+
+my @kinds = map { $_->[0] } members(q{SELECT DISTINCT classid::regclass FROM member ORDER BY 1});
+is("@{[ sort @kinds ]}", 'pg_cast pg_class pg_opclass pg_operator pg_opfamily pg_proc pg_type', 'and the extension has objects of no other kind');
+
+# --- The list at the top has all entries, in their order
+
+my ($contents) = $main =~ /\A(.*?)^## /ms;
+my @titles = grep { /^\w+$/ && !/^(?:Operators|snowflake|snowflake_shard_ops)$/ } $main =~ /^### ([\w ]+)$/mg;
+is_deeply([ grep { /_/ } $contents =~ /\]\(#(\w+)\)/g ], \@titles, 'the list at the top has the entries, in their order');
+
+# --- Each error is the one of doc/failures.md.  Names and numbers are examples.
+
+sub comparable
+{
+	my ($text) = @_;
+	return $text =~ s/"[^"]*"/"..."/gr =~ s/\bbase\d\d\b/base../gr =~ s/\d[\d.:TZ-]*/N/gr;
+}
+
+my $failures = page_text('doc/failures.md');
+my %is_failure;
+
+# the log of a server that runs alone has no SQLSTATE
+$is_failure{ ($1 // 'any') . ' ' . comparable($2) } = 1 while $failures =~ /^ERROR:  (?:(\w{5}): )?(.*)/mg;
+$is_failure{ $2 . ' ' . comparable($1) } = 1 while $failures =~ /^\| `(.*?)` \| (\w{5}) \|/mg;
+
+my @errors;
+
+push @errors, [ $1, $2 ] while $main =~ /^\|(?: [\w` ]+ \|)? (\w{5}) \| `([^`]*)` \|/mg;
+
+cmp_ok(scalar(@errors), '>', 60, 'the entries list errors');
+my @unknown = grep { !$is_failure{"$_->[0] " . comparable($_->[1])} && !$is_failure{ 'any ' . comparable($_->[1]) } } @errors;
+is(join("\n", map { "@$_" } @unknown), '', 'each error of an entry is in doc/failures.md');
+
+done_testing();

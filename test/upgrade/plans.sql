@@ -1,0 +1,24 @@
+-- plans.sql -- plans of queries; 1470000000000000000 was minted in May 2026
+
+\set QUIET on
+\pset tuples_only on
+SET enable_bitmapscan = off;
+SET max_parallel_workers_per_gather = 0;
+EXPLAIN (COSTS OFF) SELECT * FROM photos WHERE id = 1470000000000000000;
+EXPLAIN (COSTS OFF) SELECT * FROM photos WHERE id = '1470000000000000000';
+EXPLAIN (COSTS OFF) SELECT * FROM photos WHERE mirror = 1470000000000000000::bigint;
+EXPLAIN (COSTS OFF) SELECT * FROM photos WHERE id < 1470000000000000000 ORDER BY id DESC LIMIT 20;
+EXPLAIN (COSTS OFF) SELECT id, url FROM photos WHERE id > 1475000000000000000 ORDER BY id LIMIT 20;
+EXPLAIN (COSTS OFF) SELECT * FROM photos WHERE snowflake_shard(id) = 5 ORDER BY id DESC LIMIT 20;
+EXPLAIN (COSTS OFF) SELECT * FROM photos WHERE id >= timestamptz '2026-03-01Z' AND id < timestamptz '2026-03-02Z';
+EXPLAIN (COSTS OFF) SELECT * FROM comments JOIN photos ON photos.id = photo WHERE comments.id = 1500000000000000000;
+EXPLAIN (COSTS OFF) SELECT * FROM by_time WHERE id = 1470000000000000000;
+EXPLAIN (COSTS OFF) SELECT * FROM by_time WHERE id >= timestamptz '2026-05-01Z' AND id < timestamptz '2026-05-02Z';
+EXPLAIN (COSTS OFF) SELECT * FROM by_time WHERE id < snowflake_floor('2026-02-01Z') ORDER BY id DESC LIMIT 20;
+EXPLAIN (COSTS OFF) SELECT * FROM by_shard WHERE id = 1470000000000000000;
+EXPLAIN (COSTS OFF) SELECT * FROM by_shard WHERE id = '1470000000000000000';
+SET plan_cache_mode = force_generic_plan;
+PREPARE by_id (bigint) AS SELECT * FROM by_shard WHERE id = $1;
+EXPLAIN (COSTS OFF) EXECUTE by_id(1470000000000000000);
+PREPARE since (timestamptz) AS SELECT * FROM by_time WHERE id >= $1 AND id < snowflake_floor('2026-05-02Z');
+EXPLAIN (COSTS OFF) EXECUTE since('2026-05-01Z');
