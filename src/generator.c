@@ -518,7 +518,6 @@ take(ShardState *shard, const Layout *layout, int64 tick, int64 floor,
 	return outcome;
 }
 
-<<<<<<< HEAD
 /* Wait until a shard is leased, or fail with the reason why it is not. */
 static pg_noinline void
 wait_for_lease(int32 shard)
@@ -549,10 +548,7 @@ find_own_shards(void)
 	return own;
 }
 
-/* Mint on one shard, waiting for the next tick while this one is full. */
-=======
 /* Mint on one shard, waiting for the next tick while this one is exhausted. */
->>>>>>> c905ed0
 static int64
 mint_on(const Layout *layout, int32 shard)
 {
