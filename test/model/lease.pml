@@ -69,9 +69,9 @@
  *   Server.elsewhere         another file, device, host or boot than the record's
  *   Server.is_holder         its number is the holder's in the row
  *
- * Ticks are numbers from 0, and TICKS is the layout's end.  A tick has room for
+ * Ticks are numbers from 0, and TICKS is the number of them.  A tick has room for
  * one id.  A lease ends LEASE ticks after the time that the registry's clock
- * shows, or at the layout's end; as that may be any time, it is as long as it
+ * shows, or with the last tick; as that may be any time, it is as long as it
  * likes.
  *
  *
