@@ -200,11 +200,14 @@ held_raise_horizon(int64 tick)
  *-------------------------------------------------------------------------
  */
 
+/* A worker has come, or goes: what the one before it found does not count. */
 static void
 set_worker(Latch *latch)
 {
 	LWLockAcquire(held_lock, LW_EXCLUSIVE);
 	state->worker = latch;
+	state->ended_us = 0;
+	state->report.failed = false;
 	LWLockRelease(held_lock);
 }
 
@@ -357,6 +360,26 @@ held_find_end(void)
 			end = Min(end, state->leases[shard].until);
 	}
 	state->end = end == DT_NOEND ? DT_NOBEGIN : end;
+	LWLockRelease(held_lock);
+}
+
+/* The holder of the last report, 0 since the server has started. */
+uint64
+held_holder(void)
+{
+	uint64 holder;
+
+	LWLockAcquire(held_lock, LW_SHARED);
+	holder = state->report.holder;
+	LWLockRelease(held_lock);
+	return holder;
+}
+
+void
+held_note_holder(uint64 holder)
+{
+	LWLockAcquire(held_lock, LW_EXCLUSIVE);
+	state->report.holder = holder;
 	LWLockRelease(held_lock);
 }
 
