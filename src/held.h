@@ -47,8 +47,8 @@ typedef struct Refusal
 typedef struct HeldReport
 {
 	uint64		holder;		 /* 0: none yet */
-	TimestampTz answered_at; /* by this server's clock; 0: never */
-	int64		ahead_us;	 /* its clock, of the registry's then */
+	TimestampTz answered_at; /* by the registry's clock; 0: never */
+	int64		answered_us; /* the same, by this server's steady clock */
 	bool		failed;		 /* the last attempt did, because of: */
 	char		reason[HELD_REASON_SIZE];
 	int			refusals;

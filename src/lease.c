@@ -448,8 +448,8 @@ static void
 note_answer(const RegistryAnswer *answer)
 {
 	report.holder = mine.holder;
-	report.answered_at = GetCurrentTimestamp();
-	report.ahead_us = report.answered_at - answer->now;
+	report.answered_at = answer->now;
+	report.answered_us = steady_clock_us();
 	report.refusals = answer->refusals;
 	memcpy(report.refusal, answer->refusal, sizeof(report.refusal));
 }
