@@ -29,8 +29,8 @@
 
 CREATE TABLE snowflake_registry_state (
     only_row   boolean PRIMARY KEY DEFAULT true CHECK (only_row),
-    layout     text NOT NULL,
-    last_shard int NOT NULL CHECK (last_shard >= 0),
+    layout     text,
+    last_shard int CHECK (last_shard >= 0),
     place      text NOT NULL,
     not_before timestamptz NOT NULL
 );
@@ -58,7 +58,7 @@ SELECT pg_extension_config_dump('snowflake_registry_holders', '');
 SELECT pg_extension_config_dump('snowflake_registry_shards', '');
 
 COMMENT ON TABLE snowflake_registry_state IS 'the layout of all ids, and the time before which no new lease begins';
-COMMENT ON COLUMN snowflake_registry_state.layout IS 'the layout of the servers that lease here';
+COMMENT ON COLUMN snowflake_registry_state.layout IS 'the layout of the servers that lease here; none before the first of them called';
 COMMENT ON COLUMN snowflake_registry_state.last_shard IS 'the shards of the layout are 0 to this one';
 COMMENT ON COLUMN snowflake_registry_state.place IS 'where the registry is: another place fences it';
 COMMENT ON COLUMN snowflake_registry_state.not_before IS 'no new lease begins before this time';
@@ -105,6 +105,10 @@ AS $$
 DECLARE
     fenced_until timestamptz;
 BEGIN
+    -- a registry may have forgotten all
+    INSERT INTO snowflake_registry_state (place, not_before)
+    VALUES (snowflake_registry_place(), '-infinity')
+    ON CONFLICT DO NOTHING;
     PERFORM FROM snowflake_registry_state FOR UPDATE;
     UPDATE snowflake_registry_state
        SET place = snowflake_registry_place(),
@@ -141,6 +145,7 @@ BEGIN
     VALUES ($1, $2, snowflake_registry_place(), clock_timestamp())
     ON CONFLICT DO NOTHING;
     SELECT * INTO state FROM snowflake_registry_state FOR UPDATE;
+    UPDATE snowflake_registry_state SET layout = $1, last_shard = $2 WHERE layout IS NULL;
     IF state.layout <> $1 THEN
         RAISE object_not_in_prerequisite_state USING
             MESSAGE = 'the snowflake registry is of another layout',

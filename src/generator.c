@@ -808,23 +808,20 @@ last_minted(const ShardState *state)
 }
 
 /*
- * Let a shard be minted on from a tick on, which has begun.  Nothing is minted
- * below the horizon that was found at the start, by which ids may have been
- * minted that only the server before the start knew of.  The latest tick is
- * raised first, so that no shard is ever ahead of it.
+ * Let a shard be minted on from a tick on.  The latest tick is raised first, so
+ * that no shard is ever ahead of it.
  */
 void
 generator_open_shard(int32 shard, int64 tick)
 {
 	const Layout *layout = settings_layout();
 	ShardState	 *state = &shards[shard].state;
-	int64		  from = Max(tick, (int64) pg_atomic_read_u64(&bounds->floor));
 
-	bounds_raise(&bounds->latest, from);
+	bounds_raise(&bounds->latest, tick);
 	SpinLockAcquire(&state->lock);
 	if (state->last == NEVER)
 		state->last = state->opened =
-			Max(state->before, layout_position(layout, from, 0) - 1);
+			Max(state->before, layout_position(layout, tick, 0) - 1);
 	SpinLockRelease(&state->lock);
 }
 

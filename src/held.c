@@ -200,11 +200,14 @@ held_raise_horizon(int64 tick)
  *-------------------------------------------------------------------------
  */
 
+/* A worker has come, or goes: what the one before it found does not count. */
 static void
 set_worker(Latch *latch)
 {
 	LWLockAcquire(held_lock, LW_EXCLUSIVE);
 	state->worker = latch;
+	state->ended_us = 0;
+	state->report.failed = false;
 	LWLockRelease(held_lock);
 }
 
@@ -357,6 +360,26 @@ held_find_end(void)
 			end = Min(end, state->leases[shard].until);
 	}
 	state->end = end == DT_NOEND ? DT_NOBEGIN : end;
+	LWLockRelease(held_lock);
+}
+
+/* The holder of the last report, 0 since the server has started. */
+uint64
+held_holder(void)
+{
+	uint64 holder;
+
+	LWLockAcquire(held_lock, LW_SHARED);
+	holder = state->report.holder;
+	LWLockRelease(held_lock);
+	return holder;
+}
+
+void
+held_note_holder(uint64 holder)
+{
+	LWLockAcquire(held_lock, LW_EXCLUSIVE);
+	state->report.holder = holder;
 	LWLockRelease(held_lock);
 }
 
@@ -548,20 +571,27 @@ report_refusal(const Refusal *refusal)
 	}
 }
 
+/* How far this server's clock is ahead of the registry's. */
+static int64
+clock_ahead_us(const HeldReport *report, TimestampTz now)
+{
+	return now - report->answered_at -
+		   (steady_clock_us() - report->answered_us);
+}
+
 /* The clock is not within the lease, and the registry answers. */
 static void
 report_clock(const HeldReport *report, TimestampTz bound, TimestampTz now)
 {
-	bool is_ahead = now >= bound;
-	char distance[REPORT_DURATION_SIZE];
-	char from_registry[REPORT_DURATION_SIZE];
-	char at[LAYOUT_TIME_SIZE];
-	char there[LAYOUT_TIME_SIZE];
+	bool  is_ahead = now >= bound;
+	int64 ahead_us = clock_ahead_us(report, now);
+	char  distance[REPORT_DURATION_SIZE];
+	char  from_registry[REPORT_DURATION_SIZE];
+	char  at[LAYOUT_TIME_SIZE];
+	char  there[LAYOUT_TIME_SIZE];
 
 	report_format_duration(is_ahead ? now - bound : bound - now, distance);
-	report_format_duration(report->ahead_us < 0 ? -report->ahead_us :
-												  report->ahead_us,
-						   from_registry);
+	report_format_duration(Abs(ahead_us), from_registry);
 	layout_format_time(bound, at, sizeof(at));
 	layout_format_time(now, there, sizeof(there));
 	if (is_ahead)
@@ -581,7 +611,7 @@ report_clock(const HeldReport *report, TimestampTz bound, TimestampTz now)
 					errdetail("The lease begins at %s, and the clock is at "
 							  "%s, %s %s the registry's.",
 							  at, there, from_registry,
-							  report->ahead_us < 0 ? "behind" : "ahead of"),
+							  ahead_us < 0 ? "behind" : "ahead of"),
 					errhint(CLOCK_HINT)));
 }
 
@@ -852,7 +882,8 @@ snowflake_lease_status(PG_FUNCTION_ARGS)
 	values[2] = Int32GetDatum(shards);
 	values[3] = TimestampTzGetDatum(now->end);
 	values[4] = TimestampTzGetDatum(now->report.answered_at);
-	values[5] = Float8GetDatum(now->report.ahead_us / 1e6);
+	values[5] = Float8GetDatum(
+		clock_ahead_us(&now->report, GetCurrentTimestamp()) / 1e6);
 	values[6] = CStringGetTextDatum(now->report.reason);
 	nulls[1] = now->report.holder == 0;
 	nulls[3] = TIMESTAMP_NOT_FINITE(now->end);

@@ -47,8 +47,8 @@ typedef struct Refusal
 typedef struct HeldReport
 {
 	uint64		holder;		 /* 0: none yet */
-	TimestampTz answered_at; /* by this server's clock; 0: never */
-	int64		ahead_us;	 /* its clock, of the registry's then */
+	TimestampTz answered_at; /* by the registry's clock; 0: never */
+	int64		answered_us; /* the same, by this server's steady clock */
 	bool		failed;		 /* the last attempt did, because of: */
 	char		reason[HELD_REASON_SIZE];
 	int			refusals;
@@ -79,17 +79,19 @@ extern int64 held_end_tick(void);
 extern void	 held_raise_horizon(int64 tick);
 
 /* for the worker that leases, alone */
-extern void held_attach_worker(void);
-extern bool held_take_request(void);
-extern void held_set_on(bool on);
-extern bool held_find(int32 shard, Lease *lease);
-extern bool held_is_open(int32 shard);
-extern bool held_admit(const Lease *lease);
-extern void held_renew(const Lease *lease);
-extern void held_note_open(int32 shard);
-extern void held_note_closing(int32 shard);
-extern void held_drop(int32 shard);
-extern void held_find_end(void);
-extern void held_report(const HeldReport *report);
+extern void	  held_attach_worker(void);
+extern bool	  held_take_request(void);
+extern void	  held_set_on(bool on);
+extern bool	  held_find(int32 shard, Lease *lease);
+extern bool	  held_is_open(int32 shard);
+extern bool	  held_admit(const Lease *lease);
+extern void	  held_renew(const Lease *lease);
+extern void	  held_note_open(int32 shard);
+extern void	  held_note_closing(int32 shard);
+extern void	  held_drop(int32 shard);
+extern void	  held_find_end(void);
+extern uint64 held_holder(void);
+extern void	  held_note_holder(uint64 holder);
+extern void	  held_report(const HeldReport *report);
 
 #endif /* SNOWFLAKE_HELD_H */

@@ -173,7 +173,8 @@ static LWLock		*horizon_lock = NULL;
  */
 
 /*
- * Lower the record to the last id minted.  In the postmaster's last moments
+ * Lower the record to the last id minted, but not below what was found at the
+ * start.  In the postmaster's last moments
  * every session has gone, after an immediate shutdown as well.
  */
 static void
@@ -184,11 +185,13 @@ close_cleanly(int code, Datum arg)
 	Trouble		  trouble;
 	int64		  horizon;
 	int64		  latest;
+	int64		  end;
 
 	bounds_read(&horizon, &latest);
 	if (code != 0 || horizon <= latest) /* then nothing was minted */
 		return;
-	server_make_record(&record, layout_time_of_tick(layout, latest + 1));
+	end = Max(latest + 1, (int64) pg_atomic_read_u64(&bounds->floor));
+	server_make_record(&record, layout_time_of_tick(layout, end));
 	if (!record_write_file(&record, &trouble))
 		record_report(LOG, &trouble);
 }
@@ -440,6 +443,9 @@ read_records(Trouble *trouble)
 
 /*
  * Put the floor in force: nothing is minted before the horizon that was found.
+ * With a registry that is the lease worker's to do, because a new holder mints
+ * on shards that nobody else minted on in its time.
+ *
  * False, with the trouble, if there is no telling.  While the layout differs
  * the horizon stays closed, and sessions know why.
  */
@@ -465,7 +471,8 @@ open_horizon(Trouble *trouble)
 		return true;
 	floor = layout_first_tick_from(settings_layout(), server_horizon());
 	bounds_raise(&bounds->floor, floor);
-	bounds_raise(&bounds->latest, floor);
+	if (!held_is_on())
+		bounds_raise(&bounds->latest, floor);
 	LWLockAcquire(horizon_lock, LW_EXCLUSIVE);
 	state->is_open = true;
 	LWLockRelease(horizon_lock);
@@ -537,6 +544,9 @@ note_renewal(const Record *record)
  * it is now to be moved.  Its record must stay, so there is nothing to do yet.
  * The same holds at the end of the leases, which the horizon never passes: see
  * held.c.  Who comes there waits for the leases to be renewed.
+ *
+ * A new holder of leases may mint before the horizon that was found.  Then that
+ * one stays on disk until the clock has come to it.
  */
 static bool
 renew_horizon(int64 wanted_tick, Trouble *trouble)
@@ -575,7 +585,7 @@ renew_horizon(int64 wanted_tick, Trouble *trouble)
 	end_tick = held_end_tick();
 	tick = Min(tick, end_tick);
 	horizon = layout_time_of_tick(layout, Max(tick, present));
-	if (tick > present)
+	if (tick > present && horizon > server_horizon())
 	{
 		Record	   record;
 		instr_time began;

@@ -110,6 +110,12 @@ static uint64	   incarnation;
 static bool		   is_recorded;
 static bool		   has_begun;
 
+/*
+ * This holder, before the server started, may have minted up to here: the
+ * horizon that was found.  0: it minted nothing.
+ */
+static int64 floor_tick;
+
 /* What sessions are told. */
 static HeldReport report;
 
@@ -225,8 +231,9 @@ open_shard(const Lease *lease)
 	if (!held_admit(lease))
 		return;
 	generator_open_shard(lease->shard,
-						 layout_first_tick_from(settings_layout(),
-												lease->from));
+						 Max(layout_first_tick_from(settings_layout(),
+													lease->from),
+							 floor_tick));
 	held_note_open(lease->shard);
 }
 
@@ -441,8 +448,8 @@ static void
 note_answer(const RegistryAnswer *answer)
 {
 	report.holder = mine.holder;
-	report.answered_at = GetCurrentTimestamp();
-	report.ahead_us = report.answered_at - answer->now;
+	report.answered_at = answer->now;
+	report.answered_us = steady_clock_us();
 	report.refusals = answer->refusals;
 	memcpy(report.refusal, answer->refusal, sizeof(report.refusal));
 }
@@ -555,6 +562,13 @@ begin(void)
 	is_recorded = lease_record_read(&mine, incarnation, reason);
 	if (!is_recorded)
 		begin_anew(reason);
+	else if (mine.holder != held_holder())
+	{
+		/* not just this worker has started, but the server */
+		floor_tick = (int64) pg_atomic_read_u64(&bounds->floor);
+		bounds_raise(&bounds->latest, floor_tick);
+	}
+	held_note_holder(mine.holder);
 	publish();
 	has_begun = true;
 	due_us = 0;
@@ -589,6 +603,7 @@ end(void)
 static void
 open_all(void)
 {
+	bounds_raise(&bounds->latest, (int64) pg_atomic_read_u64(&bounds->floor));
 	for (int32 shard = 0; shard <= layout_last_shard(settings_layout());
 		 shard++)
 		generator_open_shard(shard, 0);
