@@ -3,7 +3,7 @@
 # each gap in minting is explained by an error that says why.
 #
 # Three servers for half a minute; with SNOWFLAKE_ROWS set, eight servers and 64
-# shards for more than a minute.
+# shards for more than a minute; with SNOWFLAKE_FLEET, the same for so many seconds.
 
 use strict;
 use warnings;
@@ -11,7 +11,7 @@ use FindBin;
 use lib "$FindBin::RealBin/../perl";
 
 use LeaseTest;
-use List::Util qw(max shuffle);
+use List::Util qw(shuffle);
 use POSIX ();
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -19,20 +19,26 @@ use SnowflakeTest;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-my $is_large = defined $ENV{SNOWFLAKE_ROWS};
+my $is_large = $ENV{SNOWFLAKE_ROWS} || $ENV{SNOWFLAKE_FLEET};
 my $SERVERS = $is_large ? 8 : 3;
 my $EACH = $is_large ? 8 : 2;         # shards of a server
 my $SHARD_BITS = $is_large ? 6 : 3;
-my $SECONDS = $is_large ? 75 : 25;
+my $SECONDS = $ENV{SNOWFLAKE_FLEET} || ($is_large ? 75 : 25);
 my $LEASE = 4;                        # seconds
 my $GAP = 15;                         # seconds that need an explanation
-my $seed = $ENV{SNOWFLAKE_SEED} // int(rand(1_000_000));
+my (undef, $seed) = split ' ', $ENV{SNOWFLAKE_SOAK} // '';    # as check.sh --seed N sets it
 
-note("SNOWFLAKE_SEED=$seed repeats the order of the faults");
+$seed //= int(rand(1_000_000));
+note("seed $seed");
 srand($seed);
 
 my $dir = PostgreSQL::Test::Utils::tempdir();
 my $registry = new_registry('registry');
+
+# as many shards as the servers want: who begins as a new holder gets those that
+# somebody else had
+$registry->safe_psql('postgres', sprintf(q(SELECT snowflake_registry_reserve(n, 'the test') FROM generate_series(%d, %d) AS n),
+		$SERVERS * $EACH, (1 << $SHARD_BITS) - 1));
 my @servers = map {
 	leasing_server("fleet_$_", $registry, "auto:$EACH", "${LEASE}s", conf => <<"CONF")
 snowflake.layout = 'epoch=2024-01-01 unit=1ms fields=timestamp:41,shard:$SHARD_BITS,sequence:12'
