@@ -275,8 +275,7 @@ registry_connect(char *reason)
 	deadline_us = steady_clock_us() + TIMEOUT_MS * US_PER_MS;
 	connection = PQconnectStartParams(keywords, values, true);
 	if (connection == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+		elog(ERROR, "out of memory");
 	while (PQstatus(connection) != CONNECTION_BAD &&
 		   status != PGRES_POLLING_OK && status != PGRES_POLLING_FAILED)
 	{
@@ -323,8 +322,7 @@ append_text(StringInfo call, const char *text)
 	char *quoted = PQescapeLiteral(connection, text, strlen(text));
 
 	if (quoted == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+		elog(ERROR, "out of memory");
 	appendStringInfoString(call, quoted);
 	PQfreemem(quoted);
 }

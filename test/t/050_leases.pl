@@ -139,6 +139,18 @@ ok(wait_until($paris, q(SELECT state = 'held' FROM snowflake_lease_status())), '
 ok(mints($paris, 10), 'and minting goes on by itself');
 wait_for_log($paris, qr/LOG:  the registry of snowflake shards answers again/, $before, 'and the log says so');
 
+# --- a registry that hangs
+my $postmaster = (split(/\n/, slurp_file($registry->data_dir . '/postmaster.pid')))[0];
+$before = -s $paris->logfile;
+kill('STOP', $postmaster);
+my $began = time();
+wait_for_log($paris, qr/could not lease snowflake shards: the registry did not answer within 5 s/, $before, 'a registry that hangs: it is given up');
+$paris->stop;
+cmp_ok(time() - $began, '<', 30, 'and does not keep the server from stopping');
+kill('CONT', $postmaster);
+$paris->start;
+ok(mints($paris, 10), 'once it goes on, so does the server');
+
 # --- what the registry refuses
 for my $case (
 	[ 'a database without the extension', sub { registry_setting($registry, 'template1') },

@@ -55,6 +55,7 @@ sub copy_of
 # --- the same place: clean restart, crash, with and without the registry
 my $paris = leasing_server('paris', $registry, 'auto:2', '60s', init => { allows_streaming => 1 });
 mints_new($paris, '0,1', 'a new server');
+like(slurp_file($paris->logfile), qr/holder [0-9a-f]{16}: it has no record of leases\./, 'a new server is a new holder');
 my $holder = holder_of($paris);
 $paris->stop;
 is($registry->safe_psql('postgres', 'SELECT count(*) FROM snowflake_registry_leases WHERE NOT free'), 0,

@@ -164,7 +164,10 @@ $heir->promote;
 @minters = map { start_minters($_, 1, 'snowflake_nextval()') } $first, $second;
 my $third = leasing_server('third', $heir, 'auto:1', '8s');
 use_registry($_, $heir) for $first, $second;
+my $fourth = leasing_server('fourth', $heir, '900', '8s');
 fails_with($third, $nextval, '55006', qr/no shard is free in the registry/, 'it fences itself');
+fails_with($fourth, $nextval, '55006', qr/shard 900 is not free yet.*The registry was fenced: no lease begins before \d/s, 'for a list as well');
+like(slurp_file($heir->logfile), qr/LOG:  the snowflake registry is fenced: no new lease begins before /, 'and logs that');
 ok( wait_until($heir, "SELECT lease_until > clock_timestamp() + interval '7 s' FROM snowflake_registry_leases WHERE shard = $held"),
 	'and renews what is in force');
 is(held_shards($first), $held, 'the first server goes on');
