@@ -8,7 +8,7 @@
 #
 # test/check.sh does all of it on throwaway servers.
 
-EXTENSION  = snowflake
+EXTENSION  = snowflake snowflake_registry
 MODULE_big = snowflake
 OBJS = \
 	src/copy_from.o \
@@ -16,12 +16,16 @@ OBJS = \
 	src/errors.o \
 	src/generator.o \
 	src/history.o \
+	src/held.o \
 	src/horizon.o \
 	src/identity.o \
 	src/layout.o \
 	src/layout_text.o \
+	src/lease.o \
+	src/lease_record.o \
 	src/module.o \
 	src/record.o \
+	src/registry.o \
 	src/rows.o \
 	src/server.o \
 	src/settings.o \
@@ -33,12 +37,15 @@ OBJS = \
 	src/text_forms.o \
 	src/time_operators.o \
 	src/wait.o
-DATA = $(patsubst $(srcdir)/%,%,$(wildcard $(srcdir)/sql/snowflake--*.sql))
+DATA = $(patsubst $(srcdir)/%,%,$(wildcard $(srcdir)/sql/snowflake--*.sql $(srcdir)/sql/snowflake_registry--*.sql))
 PGFILEDESC = "snowflake - 64-bit time-ordered ids"
 
 # Only what the server calls is visible to other libraries.  The headers of 15 do
 # not know how to say so: see compat.h.
-PG_CPPFLAGS = '-DPGDLLEXPORT=__attribute__((visibility("default")))'
+PG_CPPFLAGS = '-DPGDLLEXPORT=__attribute__((visibility("default")))' -I$(libpq_srcdir)
+
+# The worker that leases shards is a client of the registry's server.
+SHLIB_LINK_INTERNAL = $(libpq)
 
 # The server's own headers are clean under these, and so is our code.  The
 # two that are switched off are idioms of the server: fmgr functions that do
@@ -93,6 +100,6 @@ VERSION = $(shell sed -n 's/^   "version": "\(.*\)",$$/\1/p' $(srcdir)/META.json
 
 dist:
 	for format in tar.gz zip; do \
-		git archive --prefix=$(EXTENSION)-$(VERSION)/ --output=$(EXTENSION)-$(VERSION).$$format HEAD || exit; \
+		git archive --prefix=$(MODULE_big)-$(VERSION)/ --output=$(MODULE_big)-$(VERSION).$$format HEAD || exit; \
 	done
 .PHONY: dist

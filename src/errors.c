@@ -103,6 +103,17 @@ report_no_mint_time(const Layout *layout, TimestampTz now)
 			 errhint("Check the server's clock, and \"snowflake.layout\".")));
 }
 
+/* A worker is missing, and has been for so long that it would be back. */
+void
+report_no_worker(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("snowflake's background worker is not running"),
+			 errhint(
+				 "Raise \"max_worker_processes\" and restart the server.")));
+}
+
 /*
  * Write a time span as a person reads it, into REPORT_DURATION_SIZE bytes:
  * 850 ms, 61.2 s, 14 min 3 s, 2 h 5 min, 12 days.

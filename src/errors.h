@@ -31,4 +31,6 @@ pg_noreturn extern void report_time_range(const Layout *layout,
 pg_noreturn extern void report_no_mint_time(const Layout *layout,
 											TimestampTz	  now);
 
+pg_noreturn extern void report_no_worker(void);
+
 #endif /* SNOWFLAKE_ERRORS_H */

@@ -15,6 +15,9 @@
  * only be exhausted.  Nor does it mint in a tick that is not before Bounds.horizon,
  * which is on disk: see horizon.c.
  *
+ * With a registry a shard that is not leased is closed: its last position is
+ * after all others, so that nobody takes one.  See held.c.
+ *
  * A note about locking:
  *	- ShardState is read and written under ShardState.lock, a spinlock held for
  *	  a comparison and two stores; nothing that can fail, wait or be
@@ -51,6 +54,7 @@
 #include "compat.h"
 #include "errors.h"
 #include "generator.h"
+#include "held.h"
 #include "horizon.h"
 #include "layout.h"
 #include "server.h"
@@ -72,11 +76,16 @@ PG_FUNCTION_INFO_V1(snowflake_lastval);
 /* Before all ids, in a tick that never is. */
 #define NO_ID PG_INT64_MIN
 
+/* The last position of a shard that is closed; it has a successor. */
+#define NEVER (PG_INT64_MAX - 1)
+
 typedef struct ShardState
 {
 	slock_t		  lock;
 	int64		  last; /* position of the last id; -1 before any */
 	ShardCounters counters;
+	int64		  opened; /* what "last" was when the shard was opened */
+	int64		  before; /* the last id's position then */
 } ShardState;
 
 typedef struct BackendSlot
@@ -115,7 +124,8 @@ typedef enum Outcome
 {
 	TAKEN,
 	EXHAUSTED, /* no position left in this tick */
-	STALE	   /* the tick given is over: read the clock */
+	STALE,	   /* the tick given is over: read the clock */
+	CLOSED	   /* the shard is not leased */
 } Outcome;
 
 /* A call on its way to an id. */
@@ -206,7 +216,8 @@ generator_shmem_startup(void)
 	for (int64 i = 0; i <= layout_last_shard(settings_layout()); i++)
 	{
 		SpinLockInit(&shards[i].state.lock);
-		shards[i].state.last = -1;
+		shards[i].state.last = held_is_on() ? NEVER : -1;
+		shards[i].state.opened = shards[i].state.before = -1;
 	}
 	for (int i = 0; i < MaxBackends; i++)
 	{
@@ -441,15 +452,19 @@ static pg_noinline void
 wait_for_horizon(int64 tick)
 {
 	HorizonWait wait = {0};
+	HeldWait	lease = {0};
 
 	while (tick >= (int64) pg_atomic_read_u64(&bounds->horizon))
 	{
 		(void) check_server(); /* the worker may have found a clone */
-		horizon_wait(&wait, tick);
+		if (held_covers(tick))
+			horizon_wait(&wait, tick);
+		else
+			held_wait(&lease, HELD_ANY);
 	}
 	(void) check_server();
 	ConditionVariableCancelSleep();
-	note_wait(wait.waited_us);
+	note_wait(wait.waited_us + lease.waited_us);
 }
 
 /* Nobody mints in a tick before this one any more. */
@@ -545,7 +560,7 @@ take(ShardState *shard, const Layout *layout, int64 tick, int64 floor,
 		shard->counters.minted++;
 	}
 	else if (layout_position_tick(layout, last) > tick)
-		outcome = STALE;
+		outcome = last == NEVER ? CLOSED : STALE;
 	else
 	{
 		shard->counters.exhausted++;
@@ -553,6 +568,36 @@ take(ShardState *shard, const Layout *layout, int64 tick, int64 floor,
 	}
 	SpinLockRelease(&shard->lock);
 	return outcome;
+}
+
+/* Wait until a shard is leased, or fail with the reason why it is not. */
+static pg_noinline void
+wait_for_lease(int32 shard)
+{
+	HeldWait wait = {0};
+
+	while (!held_is_open(shard))
+		held_wait(&wait, shard);
+	ConditionVariableCancelSleep();
+	note_wait(wait.waited_us);
+}
+
+/*
+ * Find the shards that this session mints on, of those that are leased: for the
+ * first time, or since it met one that is closed.  Waits if there is none.
+ */
+static pg_noinline const OwnShards *
+find_own_shards(void)
+{
+	HeldWait		 wait = {0};
+	const OwnShards *own;
+
+	while ((own = held_own_shards())->count == 0)
+		held_wait(&wait, HELD_ANY);
+	ConditionVariableCancelSleep();
+	if (wait.waited_us > 0)
+		note_wait(wait.waited_us);
+	return own;
 }
 
 /* Mint on one shard, waiting for the next tick while this one is exhausted. */
@@ -572,6 +617,8 @@ mint_on(const Layout *layout, int32 shard)
 			return layout_id_at(layout, position, shard);
 		if (outcome == EXHAUSTED)
 			wait_for_tick_after(tick);
+		else if (outcome == CLOSED)
+			wait_for_lease(shard);
 	}
 }
 
@@ -678,7 +725,10 @@ mint_on_own(const Layout *layout, const OwnShards *own)
 				return id;
 			}
 		}
-		if (outcome == EXHAUSTED)
+		if (outcome == CLOSED ||
+			(outcome == EXHAUSTED && held_is_on() && held_has_changed()))
+			own = find_own_shards();
+		else if (outcome == EXHAUSTED)
 		{
 			met_others =
 				false; /* the first shard has the most room after it */
@@ -728,6 +778,45 @@ prepare_to_mint(void)
 	return my_layout;
 }
 
+/*
+ * A shard is not among those that this session mints on.  If it is among those
+ * that snowflake.shards asks for, minting tells why; else raise an error.
+ */
+static pg_noinline void
+check_asked_for(int32 shard)
+{
+	const OwnShards *asked = settings_asked_shards();
+
+	if (asked->count == 0 || owns_shard(asked, shard))
+		return;
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+		 errmsg("shard %d is not one of this server's", shard),
+		 errdetail("\"snowflake.shards\" is \"%s\".",
+				   settings_own_shards_text()),
+		 errhint(
+			 "Call snowflake_nextval() without an argument to mint on this server's own shards.")));
+}
+
+/*
+ * The shards to mint on where snowflake.shards does not list any: those that
+ * are leased.
+ */
+static pg_noinline const OwnShards *
+shards_not_listed(void)
+{
+	if (!held_is_on())
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("no shard is configured for this server"),
+			 errhint(
+				 "Set \"snowflake.shards\" to the shards that are this server's alone, such as '5' or '0-7', or name a shard, as in snowflake_nextval(5).")));
+	my_call = (MintCall){.shard = &shards[0].state};
+	return find_own_shards();
+}
+
 /* snowflake_nextval(shard int) */
 Datum
 snowflake_nextval_shard(PG_FUNCTION_ARGS)
@@ -739,14 +828,7 @@ snowflake_nextval_shard(PG_FUNCTION_ARGS)
 	if (shard < 0 || shard > layout_last_shard(layout))
 		report_part_range(layout, "shard", shard, layout_last_shard(layout));
 	if (own->count > 0 && !owns_shard(own, shard))
-		ereport(
-			ERROR,
-			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-			 errmsg("shard %d is not one of this server's", shard),
-			 errdetail("\"snowflake.shards\" is \"%s\".",
-					   settings_own_shards_text()),
-			 errhint(
-				 "Call snowflake_nextval() without an argument to mint on this server's own shards.")));
+		check_asked_for(shard);
 	PG_RETURN_INT64(note_mint(mint_on(layout, shard)));
 }
 
@@ -758,12 +840,7 @@ snowflake_nextval(PG_FUNCTION_ARGS)
 	const OwnShards *own = settings_own_shards();
 
 	if (own->count == 0)
-		ereport(
-			ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("no shard is configured for this server"),
-			 errhint(
-				 "Set \"snowflake.shards\" to the shards that are this server's alone, such as '5' or '0-7', or name a shard, as in snowflake_nextval(5).")));
+		own = shards_not_listed();
 	PG_RETURN_INT64(note_mint(mint_on_own(layout, own)));
 }
 
@@ -838,6 +915,68 @@ generator_first_held_tick(Oid database)
 }
 
 /*-------------------------------------------------------------------------
+ * Leases: see lease.c
+ *-------------------------------------------------------------------------
+ */
+
+/* The position of the last id, whether the shard is open or not. */
+static inline int64
+last_minted(const ShardState *state)
+{
+	return state->last == NEVER || state->last == state->opened ?
+			   state->before :
+			   state->last;
+}
+
+/*
+ * Let a shard be minted on from a tick on.  The latest tick is raised first, so
+ * that no shard is ever ahead of it.
+ */
+void
+generator_open_shard(int32 shard, int64 tick)
+{
+	const Layout *layout = settings_layout();
+	ShardState	 *state = &shards[shard].state;
+
+	bounds_raise(&bounds->latest, tick);
+	SpinLockAcquire(&state->lock);
+	if (state->last == NEVER)
+		state->last = state->opened =
+			Max(state->before, layout_position(layout, tick, 0) - 1);
+	SpinLockRelease(&state->lock);
+}
+
+/* Let nobody mint on a shard any more. */
+void
+generator_close_shard(int32 shard)
+{
+	ShardState *state = &shards[shard].state;
+
+	SpinLockAcquire(&state->lock);
+	state->before = last_minted(state);
+	state->last = NEVER;
+	SpinLockRelease(&state->lock);
+}
+
+/*
+ * The tick after the last one that ids were, or may have been, minted in on a
+ * shard that is open: at least the one that it was opened with.
+ */
+int64
+generator_end_of_shard(int32 shard)
+{
+	ShardState *state = &shards[shard].state;
+	int64		end;
+
+	SpinLockAcquire(&state->lock);
+	end = layout_position_tick(settings_layout(),
+							   Max(last_minted(state), state->opened)) +
+		  1;
+	SpinLockRelease(&state->lock);
+	return end;
+}
+
+/*-------------------------------------------------------------------------
  * Statistics: see stats.c
  *-------------------------------------------------------------------------
  */
@@ -849,7 +988,7 @@ generator_read_shard(int32 shard, ShardStats *stats)
 	int64		last;
 
 	SpinLockAcquire(&state->lock);
-	last = state->last;
+	last = last_minted(state);
 	stats->counters = state->counters;
 	SpinLockRelease(&state->lock);
 	stats->has_minted = last >= 0;

@@ -52,6 +52,10 @@ extern void generator_shmem_startup(void);
 extern int64 generator_my_held_tick(void);
 extern void	 generator_release_mark(void);
 extern int64 generator_first_held_tick(Oid database);
+/* for the worker that leases shards */
+extern void	 generator_open_shard(int32 shard, int64 tick);
+extern void	 generator_close_shard(int32 shard);
+extern int64 generator_end_of_shard(int32 shard);
 
 extern void		   generator_read_shard(int32 shard, ShardStats *stats);
 extern bool		   generator_read_backend(int index, BackendStats *stats);

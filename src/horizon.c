@@ -87,6 +87,7 @@
 #include "bounds.h"
 #include "compat.h"
 #include "errors.h"
+#include "held.h"
 #include "horizon.h"
 #include "layout.h"
 #include "record.h"
@@ -172,7 +173,8 @@ static LWLock		*horizon_lock = NULL;
  */
 
 /*
- * Lower the record to the last id minted.  In the postmaster's last moments
+ * Lower the record to the last id minted, but not below what was found at the
+ * start.  In the postmaster's last moments
  * every session has gone, after an immediate shutdown as well.
  */
 static void
@@ -183,11 +185,13 @@ close_cleanly(int code, Datum arg)
 	Trouble		  trouble;
 	int64		  horizon;
 	int64		  latest;
+	int64		  end;
 
 	bounds_read(&horizon, &latest);
 	if (code != 0 || horizon <= latest) /* then nothing was minted */
 		return;
-	server_make_record(&record, layout_time_of_tick(layout, latest + 1));
+	end = Max(latest + 1, (int64) pg_atomic_read_u64(&bounds->floor));
+	server_make_record(&record, layout_time_of_tick(layout, end));
 	if (!record_write_file(&record, &trouble))
 		record_report(LOG, &trouble);
 }
@@ -265,12 +269,19 @@ report_missing_worker(HorizonWait *wait)
 	if (has_worker)
 		wait->last_worker_us = wait->waited_us;
 	else if (wait->waited_us - wait->last_worker_us > WORKER_PATIENCE_US)
-		ereport(
-			ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("snowflake's background worker is not running"),
-			 errhint(
-				 "Raise \"max_worker_processes\" and restart the server.")));
+		report_no_worker();
+}
+
+/* Is the horizon that was found at the start in force, and the server known? */
+bool
+horizon_is_open(void)
+{
+	bool is_open;
+
+	LWLockAcquire(horizon_lock, LW_SHARED);
+	is_open = state->is_open;
+	LWLockRelease(horizon_lock);
+	return is_open;
 }
 
 /* Raise the last attempt's error, if it failed and ended after the given. */
@@ -320,17 +331,9 @@ void
 horizon_wait_until_open(void)
 {
 	HorizonWait wait = {0};
-	bool		is_open;
 
-	for (;;)
-	{
-		LWLockAcquire(horizon_lock, LW_SHARED);
-		is_open = state->is_open;
-		LWLockRelease(horizon_lock);
-		if (is_open)
-			break;
+	while (!horizon_is_open())
 		horizon_wait(&wait, HORIZON_OPEN_ONLY);
-	}
 	ConditionVariableCancelSleep();
 }
 
@@ -437,21 +440,6 @@ store_record(const Record *record, Trouble *trouble)
  *-------------------------------------------------------------------------
  */
 
-/* The first tick that does not begin before a time, from 0 up. */
-static int64
-first_tick_from(const Layout *layout, TimestampTz time)
-{
-	int64 tick;
-
-	if (TIMESTAMP_IS_NOBEGIN(time))
-		return 0;
-	if (!layout_tick_of_time(layout, time, &tick))
-		return time < layout->epoch ? 0 : layout->last_mint_tick + 1;
-	if (layout_time_of_tick(layout, tick) < time)
-		tick++;
-	return Min(Max(tick, 0), layout->last_mint_tick + 1);
-}
-
 /* Read the file and the page.  Only a transaction may read pages. */
 static bool
 read_records(Trouble *trouble)
@@ -466,6 +454,9 @@ read_records(Trouble *trouble)
 
 /*
  * Put the floor in force: nothing is minted before the horizon that was found.
+ * With a registry that is the lease worker's to do, because a new holder mints
+ * on shards that nobody else minted on in its time.
+ *
  * False, with the trouble, if there is no telling.  While the layout differs
  * the horizon stays closed, and sessions know why.
  */
@@ -489,9 +480,10 @@ open_horizon(Trouble *trouble)
 	}
 	if (state->is_open || server_layout_differs())
 		return true;
-	floor = first_tick_from(settings_layout(), server_horizon());
+	floor = layout_first_tick_from(settings_layout(), server_horizon());
 	bounds_raise(&bounds->floor, floor);
-	bounds_raise(&bounds->latest, floor);
+	if (!held_is_on())
+		bounds_raise(&bounds->latest, floor);
 	LWLockAcquire(horizon_lock, LW_EXCLUSIVE);
 	state->is_open = true;
 	LWLockRelease(horizon_lock);
@@ -561,6 +553,11 @@ note_renewal(const Record *record)
  *
  * If snowflake.reserve was made shorter, the horizon can be further away than
  * it is now to be moved.  Its record must stay, so there is nothing to do yet.
+ * The same holds at the end of the leases, which the horizon never passes: see
+ * held.c.  Who comes there waits for the leases to be renewed.
+ *
+ * A new holder of leases may mint before the horizon that was found.  Then that
+ * one stays on disk until the clock has come to it.
  */
 static bool
 renew_horizon(int64 wanted_tick, Trouble *trouble)
@@ -572,6 +569,7 @@ renew_horizon(int64 wanted_tick, Trouble *trouble)
 	int64		  latest;
 	int64		  from_tick;
 	int64		  tick;
+	int64		  end_tick;
 	TimestampTz	  horizon;
 
 	bounds_read(&present, &latest);
@@ -583,7 +581,7 @@ renew_horizon(int64 wanted_tick, Trouble *trouble)
 	 */
 	if (present == 0 && wanted_tick < latest)
 	{
-		bounds_raise(&bounds->horizon, latest);
+		held_raise_horizon(latest);
 		return true;
 	}
 
@@ -592,10 +590,13 @@ renew_horizon(int64 wanted_tick, Trouble *trouble)
 	if (from_tick < (int64) pg_atomic_read_u64(&bounds->renew))
 		return true;
 
-	tick = first_tick_from(layout, layout_time_of_tick(layout, from_tick) +
-									   reserve_us + 3 * renewal_us);
+	tick =
+		layout_first_tick_from(layout, layout_time_of_tick(layout, from_tick) +
+										   reserve_us + 3 * renewal_us);
+	end_tick = held_end_tick();
+	tick = Min(tick, end_tick);
 	horizon = layout_time_of_tick(layout, Max(tick, present));
-	if (tick > present)
+	if (tick > present && horizon > server_horizon())
 	{
 		Record	   record;
 		instr_time began;
@@ -612,9 +613,11 @@ renew_horizon(int64 wanted_tick, Trouble *trouble)
 		renewal_us = expected_us(INSTR_TIME_GET_MICROSEC(lasted));
 	}
 	bounds_raise(&bounds->renew,
-				 first_tick_from(layout,
-								 horizon - reserve_us / 2 - 2 * renewal_us));
-	bounds_raise(&bounds->horizon, tick);
+				 tick == end_tick ?
+					 Max(tick, present) :
+					 layout_first_tick_from(layout, horizon - reserve_us / 2 -
+														2 * renewal_us));
+	held_raise_horizon(tick);
 	return true;
 }
 

@@ -49,6 +49,7 @@
 #include "identity.h"
 
 #define STABLE_FILE "PG_VERSION"
+#define BOOT_FILE "/proc/sys/kernel/random/boot_id"
 
 #define NS_PER_S INT64CONST(1000000000)
 
@@ -59,6 +60,8 @@
 StaticAssertDecl(offsetof(Identity, evidence) + IDENTITY_EVIDENCE_SIZE ==
 					 sizeof(Identity),
 				 "an identity has no padding");
+StaticAssertDecl(offsetof(Place, boot) + IDENTITY_BOOT_SIZE == sizeof(Place),
+				 "a place has no padding");
 
 /*-------------------------------------------------------------------------
  * Where this server is
@@ -84,27 +87,39 @@ identity_start_mode(void)
 	return START_ALONE;
 }
 
-static void
-look_at_file(Identity *here)
+/* What tells a file from its copies.  False if there is no such file. */
+static bool
+look_at_file(const char *file, Place *place)
 {
+	struct stat plain;
+
 #ifdef STATX_BTIME
 	struct statx status;
 
-	if (statx(AT_FDCWD, STABLE_FILE, 0, STATX_INO | STATX_BTIME, &status) == 0)
+	if (statx(AT_FDCWD, file, 0, STATX_INO | STATX_BTIME, &status) == 0)
 	{
-		here->inode = status.stx_ino;
+		place->device =
+			(uint64) status.stx_dev_major << 32 | status.stx_dev_minor;
+		place->inode = status.stx_ino;
 		if (status.stx_mask & STATX_BTIME)
-			here->born =
+			place->born =
 				status.stx_btime.tv_sec * NS_PER_S + status.stx_btime.tv_nsec;
-		return;
+		return true;
 	}
 #endif
-	{
-		struct stat plain;
+	if (stat(file, &plain) != 0)
+		return false;
+	place->device = plain.st_dev;
+	place->inode = plain.st_ino;
+	return true;
+}
 
-		if (stat(STABLE_FILE, &plain) == 0)
-			here->inode = plain.st_ino;
-	}
+/* A text of the system's, with nothing in it that is not to be printed. */
+static void
+copy_name(char *name, const char *text)
+{
+	for (int i = 0; text[i] != '\0'; i++)
+		name[i] = text[i] > ' ' && text[i] < 0x7f ? text[i] : '?';
 }
 
 static bool
@@ -114,20 +129,68 @@ is_number_of_container(const char *host)
 		   strspn(host, "0123456789abcdef") == CONTAINER_DIGITS;
 }
 
+/* What a machine draws at each boot; nothing where it cannot be told. */
+static void
+read_boot(char *boot)
+{
+	char text[IDENTITY_BOOT_SIZE] = "";
+	int	 fd = open(BOOT_FILE, O_RDONLY);
+
+	if (fd < 0)
+		return;
+	if (read(fd, text, sizeof(text) - 1) > 0)
+	{
+		text[strcspn(text, "\n")] = '\0';
+		copy_name(boot, text);
+	}
+	close(fd);
+}
+
 /* Note where this server is. */
 void
 identity_look_around(Identity *here)
 {
-	char host[IDENTITY_HOST_SIZE] = "";
+	char  host[IDENTITY_HOST_SIZE] = "";
+	Place place = {0};
 
 	memset(here, 0, sizeof(*here));
 	here->system = GetSystemIdentifier();
-	look_at_file(here);
-	if (gethostname(host, sizeof(host) - 1) != 0 ||
-		is_number_of_container(host))
-		return;
-	for (int i = 0; host[i] != '\0'; i++)
-		here->host[i] = host[i] > ' ' && host[i] < 0x7f ? host[i] : '?';
+	if (look_at_file(STABLE_FILE, &place))
+	{
+		here->inode = place.inode;
+		here->born = place.born;
+	}
+	if (gethostname(host, sizeof(host) - 1) == 0 &&
+		!is_number_of_container(host))
+		copy_name(here->host, host);
+}
+
+/*
+ * Where a file is now: on which device of which host, since which boot of the
+ * machine.  A container's number counts as a host here: a new container begins
+ * anew.  False if there is no such file.
+ */
+bool
+identity_find_place(const char *file, Place *place)
+{
+	char host[IDENTITY_HOST_SIZE] = "";
+
+	memset(place, 0, sizeof(*place));
+	if (gethostname(host, sizeof(host) - 1) == 0)
+		copy_name(place->host, host);
+	read_boot(place->boot);
+	return look_at_file(file, place);
+}
+
+/*
+ * Is it provably the same place?  Unlike above, what is unknown speaks against
+ * it: who is wrong here mints on another server's lease.
+ */
+bool
+identity_same_place(const Place *here, const Place *recorded)
+{
+	return here->born != 0 && here->host[0] != '\0' && here->boot[0] != '\0' &&
+		   memcmp(here, recorded, sizeof(Place)) == 0;
 }
 
 /*-------------------------------------------------------------------------
@@ -232,18 +295,28 @@ identity_follow(Identity *self, const Identity *primary)
 	memcpy(self->evidence, primary->evidence, sizeof(self->evidence));
 }
 
+/* A random number that is not 0. */
+uint64
+identity_random(void)
+{
+	uint64 number;
+
+	do
+	{
+		if (!pg_strong_random(&number, sizeof(number)))
+			ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
+							errmsg("could not generate random values")));
+	} while (number == 0);
+	return number;
+}
+
 /* Get a new incarnation: the server is new, was promoted, or is a clone. */
 void
 identity_begin_anew(Identity *self)
 {
 	self->changes++;
 	self->standby = 0;
-	do
-	{
-		if (!pg_strong_random(&self->incarnation, sizeof(self->incarnation)))
-			ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
-							errmsg("could not generate random values")));
-	} while (self->incarnation == 0);
+	self->incarnation = identity_random();
 }
 
 /* Somebody says that the original is no danger. */

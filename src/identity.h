@@ -11,6 +11,7 @@
 #define IDENTITY_HOST_SIZE 72
 #define IDENTITY_EVIDENCE_SIZE 224
 #define IDENTITY_NUMBER_SIZE 17
+#define IDENTITY_BOOT_SIZE 40
 
 /* How the data directory asks to be started. */
 typedef enum StartMode
@@ -37,6 +38,19 @@ typedef struct Identity
 	char   evidence[IDENTITY_EVIDENCE_SIZE]; /* empty: no clone */
 } Identity;
 
+/*
+ * Where a file is, as it is stored: without padding, and with zeros after the
+ * end of each text.
+ */
+typedef struct Place
+{
+	uint64 device;
+	uint64 inode;
+	int64  born; /* in ns since 1970; 0: the file system does not know */
+	char   host[IDENTITY_HOST_SIZE];
+	char   boot[IDENTITY_BOOT_SIZE]; /* of the machine; empty: unknown */
+} Place;
+
 extern StartMode identity_start_mode(void);
 extern void		 identity_look_around(Identity *here);
 extern void		 identity_note_start(Identity *self, StartMode start);
@@ -48,6 +62,10 @@ extern void		 identity_begin_anew(Identity *self);
 extern void		 identity_accept(Identity *self);
 extern void		 identity_forget_place(Identity *identity);
 extern void		 identity_format_number(uint64 number, char *text);
+extern uint64	 identity_random(void);
+
+extern bool identity_find_place(const char *file, Place *place);
+extern bool identity_same_place(const Place *here, const Place *recorded);
 
 static inline bool
 identity_is_clone(const Identity *identity)

@@ -113,3 +113,21 @@ layout_ids(const Layout *layout, LayoutComparison comparison, TimestampTz time)
 	since.last = Min(since.last, until.last);
 	return since;
 }
+
+/*
+ * The first tick that does not begin before a time: of the ticks that are
+ * minted in, or the one after the last of them.
+ */
+int64
+layout_first_tick_from(const Layout *layout, TimestampTz time)
+{
+	int64 tick;
+
+	if (TIMESTAMP_IS_NOBEGIN(time))
+		return 0;
+	if (!layout_tick_of_time(layout, time, &tick))
+		return time < layout->epoch ? 0 : layout->last_mint_tick + 1;
+	if (layout_time_of_tick(layout, tick) < time)
+		tick++;
+	return Min(Max(tick, 0), layout->last_mint_tick + 1);
+}

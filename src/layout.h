@@ -101,10 +101,11 @@ extern const LayoutPreset *layout_preset_of(const Layout *layout);
 extern void layout_describe(const Layout *layout, char *buffer, size_t size);
 extern void layout_format_time(TimestampTz time, char *buffer, size_t size);
 
-extern int	layout_quotable(const char *start, const char *end);
-extern bool layout_is_same(const Layout *one, const Layout *other);
-extern bool layout_tick_of_time(const Layout *layout, TimestampTz time,
-								int64 *tick);
+extern int	 layout_quotable(const char *start, const char *end);
+extern bool	 layout_is_same(const Layout *one, const Layout *other);
+extern bool	 layout_tick_of_time(const Layout *layout, TimestampTz time,
+								 int64 *tick);
+extern int64 layout_first_tick_from(const Layout *layout, TimestampTz time);
 
 extern LayoutIdRange layout_ids(const Layout	*layout,
 								LayoutComparison comparison, TimestampTz time);

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * module.c
- *	  Loading the library: settings, shared memory and the worker.
+ *	  Loading the library: settings, shared memory and the workers.
  *
  * Listed in shared_preload_libraries, the library defines its settings,
- * reserves its shared memory and registers its worker.  Loaded any other way,
+ * reserves its shared memory and registers its workers.  Loaded any other way,
  * by the first call of one of its functions, it does none of that: what is a
  * pure function of its arguments works all the same, and the rest says what to
  * set.
@@ -22,7 +22,9 @@
 #include "compat.h"
 #include "copy_from.h"
 #include "generator.h"
+#include "held.h"
 #include "horizon.h"
+#include "lease.h"
 #include "server.h"
 #include "settings.h"
 #include "settled.h"
@@ -39,6 +41,7 @@ request_shared_memory(void)
 		prev_shmem_request_hook();
 	RequestAddinShmemSpace(generator_shmem_size());
 	RequestAddinShmemSpace(horizon_shmem_size());
+	RequestAddinShmemSpace(held_shmem_size());
 	RequestAddinShmemSpace(server_shmem_size());
 	RequestAddinShmemSpace(settled_shmem_size());
 	RequestNamedLWLockTranche(SERVER_LOCKS, SERVER_LOCK_COUNT);
@@ -53,6 +56,7 @@ start_shared_memory(void)
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	server_shmem_startup();
 	horizon_shmem_startup();
+	held_shmem_startup();
 	generator_shmem_startup();
 	settled_shmem_startup();
 	LWLockRelease(AddinShmemInitLock);
@@ -65,6 +69,7 @@ _PG_init(void)
 		return;
 	settings_define();
 	horizon_register_worker();
+	lease_register_worker();
 	copy_from_install_hook();
 	settled_install_callback();
 	prev_shmem_request_hook = shmem_request_hook;

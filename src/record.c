@@ -229,41 +229,53 @@ storing_failed(Trouble *trouble, const char *operation, const char *file)
 	return false;
 }
 
+/*
+ * Replace a file as a whole.  When this returns true, the new bytes survive a
+ * loss of power.
+ */
 bool
-record_write_file(const Record *record, Trouble *trouble)
+record_replace_file(const char *file, const char *temp_file, const void *bytes,
+					size_t size, Trouble *trouble)
 {
-	int fd = OpenTransientFile(RECORD_TEMP_FILE,
-							   O_CREAT | O_TRUNC | O_WRONLY | PG_BINARY);
-	int written;
+	int fd =
+		OpenTransientFile(temp_file, O_CREAT | O_TRUNC | O_WRONLY | PG_BINARY);
+	ssize_t written;
 
 	if (fd < 0)
-		return storing_failed(trouble, "create", RECORD_TEMP_FILE);
+		return storing_failed(trouble, "create", temp_file);
 	errno = 0;
-	written = write(fd, record, sizeof(*record));
-	if (written != sizeof(*record))
+	written = write(fd, bytes, size);
+	if (written != (ssize_t) size)
 	{
 		/* if write didn't set errno, assume problem is no disk space */
 		if (errno == 0)
 			errno = ENOSPC;
-		(void) storing_failed(trouble, "write", RECORD_TEMP_FILE);
+		(void) storing_failed(trouble, "write", temp_file);
 		CloseTransientFile(fd);
 		return false;
 	}
 	if (CloseTransientFile(fd) != 0)
-		return storing_failed(trouble, "close", RECORD_TEMP_FILE);
+		return storing_failed(trouble, "close", temp_file);
 
 	/*
 	 * As durable_rename() does, but without its fsyncs of the file under its
 	 * final name.  The temporary file is on disk already, and each fsync is a
 	 * wait for the disk.
 	 */
-	if (fsync_fname_ext(RECORD_TEMP_FILE, false, false, DEBUG1) != 0)
-		return storing_failed(trouble, "fsync", RECORD_TEMP_FILE);
-	if (rename(RECORD_TEMP_FILE, RECORD_FILE) != 0)
-		return storing_failed(trouble, "rename", RECORD_TEMP_FILE);
+	if (fsync_fname_ext(temp_file, false, false, DEBUG1) != 0)
+		return storing_failed(trouble, "fsync", temp_file);
+	if (rename(temp_file, file) != 0)
+		return storing_failed(trouble, "rename", temp_file);
 	if (fsync_fname_ext(".", true, false, DEBUG1) != 0)
-		return storing_failed(trouble, "fsync directory of", RECORD_FILE);
+		return storing_failed(trouble, "fsync directory of", file);
 	return true;
+}
+
+bool
+record_write_file(const Record *record, Trouble *trouble)
+{
+	return record_replace_file(RECORD_FILE, RECORD_TEMP_FILE, record,
+							   sizeof(*record), trouble);
 }
 
 /*-------------------------------------------------------------------------

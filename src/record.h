@@ -56,7 +56,10 @@ extern bool record_parse(Record *record, const char *bytes, int length,
 extern void record_report(int level, const Trouble *trouble);
 
 extern RecordResult record_read_file(Record *record, Trouble *trouble);
-extern bool			record_write_file(const Record *record, Trouble *trouble);
+extern bool record_replace_file(const char *file, const char *temp_file,
+								const void *bytes, size_t size,
+								Trouble *trouble);
+extern bool record_write_file(const Record *record, Trouble *trouble);
 
 extern RecordResult record_read_page(Record *record, Trouble *trouble);
 extern XLogRecPtr	record_log_page(const Record *record);

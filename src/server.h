@@ -11,9 +11,9 @@
 #include "layout.h"
 #include "record.h"
 
-/* The LWLocks in shared memory: of server.c, horizon.c and settled.c, in turn. */
+/* The LWLocks in shared memory: of server.c, horizon.c, settled.c and held.c, in turn. */
 #define SERVER_LOCKS "snowflake"
-#define SERVER_LOCK_COUNT 3
+#define SERVER_LOCK_COUNT 4
 
 /* What the record says of this server, for people. */
 typedef struct ServerView

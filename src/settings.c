@@ -36,12 +36,18 @@
 #define SETTING_RESERVE "snowflake.reserve"
 #define SETTING_REFUSE_CLONE "snowflake.refuse_clone"
 #define SETTING_SPREAD "snowflake.spread"
+#define SETTING_REGISTRY "snowflake.registry"
+#define SETTING_LEASE "snowflake.lease"
+
+#define MS_PER_DAY (24 * 60 * 60 * 1000)
 
 /* as the server shows them */
 static char *layout_text;
 static char *own_shards_text;
 static int	 clock_tolerance_ms;
 static int	 reserve_ms;
+static char *registry_text;
+static int	 lease_ms;
 
 /* as the server shows them; asked for with each id, hence no functions */
 bool settings_refuse_clone;
@@ -49,6 +55,9 @@ int	 settings_spread;
 
 /* as the check hooks parsed them */
 static const Layout	   *setting_layout;
+static const OwnShards *asked_shards;
+
+/* what is minted on: as asked, or the part of it that the server has leased */
 static const OwnShards *own_shards;
 
 static bool check_layout(char **text, void **parsed, GucSource source);
@@ -87,6 +96,8 @@ settings_define(void)
 	const char *asked_reserve = asked_for(SETTING_RESERVE);
 	const char *asked_refuse = asked_for(SETTING_REFUSE_CLONE);
 	const char *asked_spread = asked_for(SETTING_SPREAD);
+	const char *asked_registry = asked_for(SETTING_REGISTRY);
+	const char *asked_lease = asked_for(SETTING_LEASE);
 
 	/* first, because shards are checked against it */
 	DefineCustomStringVariable(
@@ -98,7 +109,7 @@ settings_define(void)
 
 	DefineCustomStringVariable(
 		SETTING_SHARDS, "The shards that this server may mint.",
-		"A list such as \"5\", \"0-7\" or \"1,5,9-12\". Empty means any, by explicit number only.",
+		"A list such as \"5\", \"0-7\" or \"1,5,9-12\"; with snowflake.registry also \"auto\" or \"auto:4\". Empty means any, by explicit number only.",
 		&own_shards_text, "", PGC_SUSET, GUC_LIST_INPUT, check_shards,
 		assign_shards, NULL);
 	insist(SETTING_SHARDS, asked_shards);
@@ -134,6 +145,21 @@ settings_define(void)
 		&settings_spread, 0, 0, SETTINGS_MAX_SPREAD, PGC_SUSET, 0, NULL, NULL,
 		NULL);
 	insist(SETTING_SPREAD, asked_spread);
+	/* it may have a password, although that is not the place for one */
+	DefineCustomStringVariable(
+		SETTING_REGISTRY,
+		"The connection string of the registry that leases shards.",
+		"Empty: snowflake.shards is this server's without a lease.",
+		&registry_text, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, NULL, NULL, NULL);
+	insist(SETTING_REGISTRY, asked_registry);
+
+	DefineCustomIntVariable(
+		SETTING_LEASE, "How long a lease of a shard lasts.",
+		"It is renewed at half of that. While the registry is away, the "
+		"server mints until the lease ends.",
+		&lease_ms, 600000, 1000, MS_PER_DAY, PGC_SIGHUP, GUC_UNIT_MS, NULL,
+		NULL, NULL);
+	insist(SETTING_LEASE, asked_lease);
 
 	MarkGUCPrefixReserved("snowflake");
 }
@@ -173,6 +199,20 @@ settings_own_shards(void)
 	return own_shards;
 }
 
+/* As the setting asks for them. */
+const OwnShards *
+settings_asked_shards(void)
+{
+	return asked_shards;
+}
+
+/* Mint on these, until the setting changes. */
+void
+settings_narrow_shards(const OwnShards *own)
+{
+	own_shards = own;
+}
+
 const char *
 settings_own_shards_text(void)
 {
@@ -183,6 +223,18 @@ int
 settings_reserve_ms(void)
 {
 	return reserve_ms;
+}
+
+const char *
+settings_registry(void)
+{
+	return registry_text;
+}
+
+int
+settings_lease_ms(void)
+{
+	return lease_ms;
 }
 
 int
@@ -243,9 +295,11 @@ check_shards(char **text, void **parsed, GucSource source)
 	int64		last_shard = layout_last_shard(setting_layout);
 	OwnShards  *own;
 	LayoutError error;
+	int32		automatic;
 	int			count = 0;
 
-	if (!shards_parse(*text, last_shard, mine, &error))
+	if (!shards_parse_auto(*text, last_shard, &automatic, &error) ||
+		(automatic == 0 && !shards_parse(*text, last_shard, mine, &error)))
 	{
 		GUC_check_errdetail("%s", error.message);
 		return false;
@@ -256,6 +310,7 @@ check_shards(char **text, void **parsed, GucSource source)
 	if (own == NULL)
 		return false;
 	own->count = 0;
+	own->automatic = automatic;
 	for (int shard = 0; shard <= last_shard; shard++)
 	{
 		if (mine[shard])
@@ -268,5 +323,5 @@ check_shards(char **text, void **parsed, GucSource source)
 static void
 assign_shards(const char *text, void *parsed)
 {
-	own_shards = parsed;
+	asked_shards = own_shards = parsed;
 }

@@ -16,10 +16,11 @@
  */
 #define SETTINGS_MAX_SHARD_BITS 16
 
-/* The shards that this server may mint, in ascending order. */
+/* The shards that may be minted on, in ascending order. */
 typedef struct OwnShards
 {
-	int	  count; /* 0: snowflake.shards is empty */
+	int	  count;	 /* 0: snowflake.shards is empty, or "auto" */
+	int32 automatic; /* so many of the registry's choice; 0: none */
 	int32 shard[FLEXIBLE_ARRAY_MEMBER];
 } OwnShards;
 
@@ -34,8 +35,12 @@ extern void settings_define(void);
 extern bool				settings_preloaded(void);
 extern const Layout	   *settings_layout(void);
 extern const OwnShards *settings_own_shards(void);
+extern const OwnShards *settings_asked_shards(void);
+extern void				settings_narrow_shards(const OwnShards *own);
 extern const char	   *settings_own_shards_text(void);
 extern int				settings_clock_tolerance_ms(void);
 extern int				settings_reserve_ms(void);
+extern const char	   *settings_registry(void);
+extern int				settings_lease_ms(void);
 
 #endif /* SNOWFLAKE_SETTINGS_H */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * shards.c
- *	  Lists of shards, such as "1,5,9-12".
+ *	  Lists of shards, such as "1,5,9-12", and "auto:4" in place of one.
  *
  * Apart from settings.c, whose check hook is the only caller, because that
  * needs a server around it and a fuzzer has none.
@@ -92,5 +92,62 @@ shards_parse(const char *text, int64 last_shard, bool *mine,
 		if (*at == '\0')
 			return true;
 		at++;
+	}
+}
+
+/*
+ * Read "auto" or "auto:N", and set *count to 1 or N; to 0 if the text is
+ * neither, but a list.  False, with the reason, if N is no number of shards.
+ */
+bool
+shards_parse_auto(const char *text, int64 last_shard, int32 *count,
+				  LayoutError *error)
+{
+	const char *at = text;
+	int64		number = 1;
+
+	*count = 0;
+	skip_blanks(&at);
+	if (pg_strncasecmp(at, "auto", 4) != 0)
+		return true;
+	at += 4;
+	skip_blanks(&at);
+	if (*at == ':')
+	{
+		at++;
+		number = read_shard(&at);
+	}
+	if (*at != '\0' || number < 1 || number > last_shard + 1)
+	{
+		snprintf(
+			error->message, sizeof(error->message),
+			"\"%.*s\" is not \"auto\" or \"auto:N\", with N from 1 to " INT64_FORMAT
+			".",
+			layout_quotable(text, text + strlen(text)), text, last_shard + 1);
+		return false;
+	}
+	*count = (int32) number;
+	return true;
+}
+
+/*
+ * Write shards, which are in ascending order, as a list that shards_parse()
+ * reads, or as much of it as fits.
+ */
+void
+shards_format(const int32 *shard, int count, char *buffer, size_t size)
+{
+	size_t length = 0;
+
+	buffer[0] = '\0';
+	for (int i = 0; i < count && length < size; i++)
+	{
+		int first = i;
+
+		while (i + 1 < count && shard[i + 1] == shard[i] + 1)
+			i++;
+		length += snprintf(buffer + length, size - length,
+						   first == i ? "%s%d" : "%s%d-%d",
+						   first == 0 ? "" : ",", shard[first], shard[i]);
 	}
 }

@@ -14,5 +14,9 @@
 
 extern bool shards_parse(const char *text, int64 last_shard, bool *mine,
 						 LayoutError *error);
+extern bool shards_parse_auto(const char *text, int64 last_shard, int32 *count,
+							  LayoutError *error);
+extern void shards_format(const int32 *shard, int count, char *buffer,
+						  size_t size);
 
 #endif /* SNOWFLAKE_SHARDS_H */

@@ -24,6 +24,16 @@
 /* The server's waits count whole milliseconds; shorter ones sleep. */
 #define LATCH_WAIT_US (2 * US_PER_MS)
 
+/* Microseconds by a clock that nobody can set. */
+int64
+steady_clock_us(void)
+{
+	instr_time now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	return INSTR_TIME_GET_MICROSEC(now);
+}
+
 /*
  * Wait for so long, or until the condition variable is signalled, if one is
  * given, or until something else calls for attention: callers look again at

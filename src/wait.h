@@ -10,6 +10,7 @@
 
 #include "storage/condition_variable.h"
 
+extern int64 steady_clock_us(void);
 extern int64 wait_outside_locks(int64 us, uint32 wait_event,
 								ConditionVariable *condition);
 

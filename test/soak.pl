@@ -5,7 +5,8 @@
 # synchronous standby are crashed in every way, have their clocks moved and
 # their settings reloaded, and are promoted and replaced.  Each client writes
 # down every id that it receives.  At the end the ids of all the servers' lives
-# are searched for duplicates.
+# are searched for duplicates.  Then a fleet that leases its shards is treated
+# likewise, for a third as long: test/t/064_fleet.pl.
 #
 # "test/check.sh soak" runs it.  SNOWFLAKE_SOAK is the minutes, and the seed of
 # what is random.
@@ -579,5 +580,17 @@ is(max($duplicates, $more, $violations), 0, "no id came twice among $ids");
 is($disorder, 0, 'ids were in order in sessions and in shards');
 is_deeply(\@failures, [], 'no server failed by itself');
 cmp_ok($ids, '>=', $ENOUGH, 'enough ids to tell');
+
+# --- A fleet with a registry, by the program that tests one
+$_->stop for $standby, $primary;
+{
+	local $ENV{PERL5LIB} = join(':', @INC);
+	local $ENV{SNOWFLAKE_FLEET} = $minutes * 20;
+	my $log = "$PostgreSQL::Test::Utils::log_path/soak_fleet";
+	my $failed = system(qq("$^X" "$FindBin::RealBin/t/064_fleet.pl" >"$log" 2>&1));
+	my $printed = slurp_file($log);
+
+	is($failed, 0, 'a fleet that leases its shards: ' . ($printed =~ /# the fleet: (.*)/ ? $1 : 'no ids')) or diag($printed);
+}
 diag("seed $seed; the evidence is in $dir") unless Test::More->builder->is_passing;
 done_testing();

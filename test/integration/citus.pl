@@ -9,6 +9,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/../perl";
 
+use LeaseTest;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use SnowflakeTest;
@@ -60,9 +61,9 @@ SKIP:
 		my $shards = $first_shard . '-' . ($first_shard + 7);
 
 		$first_shard += 8;
-		$node->init;
+		$node->init(allows_streaming => 1);
 		unlink($node->data_dir . '/pg_hba.conf');
-		$node->append_conf('pg_hba.conf', "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n");
+		$node->append_conf('pg_hba.conf', "local all,replication all trust\nhost all all 127.0.0.1/32 scram-sha-256\n");
 		$node->append_conf('postgresql.conf', $conf =~ s/'0-7'/'$shards'/r);
 		$node->append_conf('postgresql.conf', <<'CONF');
 listen_addresses = '127.0.0.1'
@@ -134,6 +135,61 @@ CONF
 	$coordinator->safe_psql('postgres', 'CREATE TABLE numbers (photo bigint)');
 	fails_with($coordinator, "SELECT create_distributed_table('numbers', 'photo', colocate_with => 'photos')", 'XX000',
 		qr/Distribution column types don't match/, 'a bigint column is not colocated with a snowflake one');
+
+	# --- With a registry: what Citus copies to all nodes, and a clone of a node, mint
+	# --- on no other node's shards
+
+	my $registry = new_registry('registry');
+	my $setting = registry_setting($registry);
+
+	for my $node (@nodes)
+	{
+		$node->append_conf('postgresql.conf', "snowflake.registry = '$setting'\nsnowflake.shards = 'auto:4'\nsnowflake.lease = '30s'\n");
+		$node->reload;
+		ok(wait_until($node, q(SELECT state = 'held' AND shards = 4 FROM snowflake_lease_status())), $node->name . ' leases shards');
+	}
+
+	# a role's setting goes to all nodes, and lets only one of them mint
+	my $of_coordinator = held_shards($coordinator);
+	$coordinator->safe_psql('postgres', <<"SQL");
+CREATE ROLE app LOGIN PASSWORD '$password';
+GRANT INSERT, SELECT ON photos TO app;
+ALTER ROLE app SET snowflake.shards = '$of_coordinator';
+SQL
+	is_deeply([ map { $_->safe_psql('postgres', q(SELECT count(*) FROM pg_db_role_setting WHERE setconfig::text ~ 'snowflake.shards')) } @nodes ],
+		[ (1) x @nodes ], 'ALTER ROLE is copied to all nodes');
+	for my $node (@nodes)
+	{
+		my ($status, $out, $err) = $node->psql('postgres', "INSERT INTO photos (url) VALUES ('by app') RETURNING snowflake_shard(id)",
+			extra_params => [ '-U', 'app' ]);
+
+		if ($node == $coordinator) { ok((grep { $_ eq $out } split(/,/, $of_coordinator)), 'through the node that has the shards: it mints') }
+		else { like($err, qr/shard \d+ is not leased to this server/, 'through ' . $node->name . ': refused') }
+	}
+	$coordinator->safe_psql('postgres', 'ALTER ROLE app RESET snowflake.shards');
+
+	# a clone of a node that is promoted beside it
+	if ($coordinator->safe_psql('postgres', q(SELECT count(*) FROM pg_proc WHERE proname = 'citus_promote_clone_and_rebalance')) > 0)
+	{
+		my $clone = PostgreSQL::Test::Cluster->new('clone');
+
+		$workers[0]->backup('clone');
+		$clone->init_from_backup($workers[0], 'clone', has_streaming => 1);
+		$clone->start;
+		$workers[0]->wait_for_catchup($clone->name);
+		my @minters = start_minters($workers[0], 2, 'snowflake_nextval()');
+		my $nodeid = $coordinator->safe_psql('postgres', sprintf(q(SELECT citus_add_clone_node('127.0.0.1', %d, '127.0.0.1', %d)),
+				$clone->port, $workers[0]->port));
+		$coordinator->safe_psql('postgres', "SELECT citus_promote_clone_and_rebalance($nodeid)");
+		ok(wait_until($clone, q(SELECT state = 'held' FROM snowflake_lease_status())), 'a clone that is promoted leases shards');
+		isnt(held_shards($clone), held_shards($workers[0]), 'others than its original');
+		push @minters, start_minters($clone, 2, 'snowflake_nextval()');
+		cmp_ok(ids_are_distinct('a node and its clone', stop_after_a_while(@minters)), '>', 100, 'both mint');
+	}
+	else
+	{
+		note('this Citus cannot promote a clone');
+	}
 }
 
 sub stop_after_a_while

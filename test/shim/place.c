@@ -9,12 +9,17 @@
  *	SNOWFLAKE_HOST		the name of the host
  *	SNOWFLAKE_INODE		the inode of the file PG_VERSION
  *	SNOWFLAKE_NO_BIRTH	the file system does not tell when a file was made
+ *	SNOWFLAKE_BOOT		what the machine drew when it was booted
+ *	SNOWFLAKE_SAME		all files are the same one, on the same device
  *
  *-------------------------------------------------------------------------
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
@@ -46,5 +51,63 @@ statx(int directory, const char *path, int flags, unsigned int mask,
 		if (getenv("SNOWFLAKE_NO_BIRTH") != NULL)
 			status->stx_mask &= ~STATX_BTIME;
 	}
+	if (result == 0 && getenv("SNOWFLAKE_SAME") != NULL)
+	{
+		status->stx_ino = 42;
+		status->stx_btime = (struct statx_timestamp){.tv_sec = 42};
+		status->stx_mask |= STATX_BTIME;
+		status->stx_dev_major = status->stx_dev_minor = 42;
+	}
 	return result;
+}
+
+/* Give the file of the boot's number, if it is to be another. */
+static int
+open_boot(const char *path)
+{
+	const char *boot = getenv("SNOWFLAKE_BOOT");
+	int			fd;
+
+	if (boot == NULL || strcmp(path, "/proc/sys/kernel/random/boot_id") != 0)
+		return -1;
+	fd = memfd_create("boot", 0);
+	if (write(fd, boot, strlen(boot)) < 0 || lseek(fd, 0, SEEK_SET) != 0)
+		abort();
+	return fd;
+}
+
+static int
+open_file(const char *path, int flags, va_list arguments)
+{
+	int fd = open_boot(path);
+
+	if (fd < 0)
+		fd = syscall(SYS_openat, AT_FDCWD, path, flags,
+					 flags & (O_CREAT | O_TMPFILE) ?
+						 va_arg(arguments, mode_t) : 0);
+	return fd;
+}
+
+int
+open(const char *path, int flags, ...)
+{
+	va_list arguments;
+	int		fd;
+
+	va_start(arguments, flags);
+	fd = open_file(path, flags, arguments);
+	va_end(arguments);
+	return fd;
+}
+
+int
+open64(const char *path, int flags, ...)
+{
+	va_list arguments;
+	int		fd;
+
+	va_start(arguments, flags);
+	fd = open_file(path, flags | O_LARGEFILE, arguments);
+	va_end(arguments);
+	return fd;
 }

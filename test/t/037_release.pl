@@ -110,28 +110,33 @@ for (
 
 # --- What it names is there
 
-my %control = slurp_file("$top/snowflake.control") =~ /^(\w+) = '?([^'\n]*)/mg;
-my $own = $meta->{provides}{snowflake};
 ok(-f "$top/$_", "$_ exists") for map { grep { defined } @$_{qw(file docfile)} } values %{ $meta->{provides} };
-is(join(' ', keys %{ $meta->{provides} }), 'snowflake', 'it provides the extension');
-is($own->{abstract}, $control{comment}, 'with the comment of the control file');
-my ($first) = $own->{file} =~ m{^sql/snowflake--([^-]+)\.sql$};
-my %ways = map { m{snowflake--(.+)--(.+)\.sql$} ? ($1 => $2) : () } glob("$top/sql/*.sql");
-my $last = $first;
-$last = $ways{$last} while defined $last && $last ne $control{default_version} && $ways{$last};
-is($last, $control{default_version}, 'its file is the one with which CREATE EXTENSION begins');
+is(join(' ', sort keys %{ $meta->{provides} }), 'snowflake snowflake_registry', 'it provides the extensions');
+for my $name (sort keys %{ $meta->{provides} })
+{
+	my $extension = $meta->{provides}{$name};
+	my %control = slurp_file("$top/$name.control") =~ /^(\w+) = '?([^'\n]*)/mg;
+
+	is($extension->{abstract}, $control{comment}, "$name: with the comment of the control file");
+	is($extension->{version}, $meta->{version}, "$name: of the version of its distribution");
+	my ($first) = $extension->{file} =~ m{^sql/$name--([^-]+)\.sql$};
+	my %ways = map { m{/$name--(.+)--(.+)\.sql$} ? ($1 => $2) : () } glob("$top/sql/*.sql");
+	my $last = $first;
+	$last = $ways{$last} while defined $last && $last ne $control{default_version} && $ways{$last};
+	is($last, $control{default_version}, "$name: its file is the one with which CREATE EXTENSION begins");
+}
 
 # --- One version.  The SQL has two numbers, and a release three.
 
 my $release = $meta->{version};
 my ($sql) = $release =~ /^(\d+\.\d+)\./;
-is($own->{version}, $release, "META.json's extension is of the version of its distribution");
 for (
 	[ 'CHANGELOG.md'                  => qr/^## (\S+)/m ],
 	[ 'debian/changelog'              => qr/\A\S+ \((\S+)-\d+\)/ ],
 	[ 'rpm/postgresql-snowflake.spec' => qr/^Version:\s+(\S+)$/m ],
 	[ 'rpm/postgresql-snowflake.spec' => qr/^%changelog\n.* - (\S+)-\d+$/m ],
 	[ 'snowflake.control'             => qr/^default_version = '(.*)'$/m, $sql ],
+	[ 'snowflake_registry.control'    => qr/^default_version = '(.*)'$/m, $sql ],
 	[ 'src/compat.h'                  => qr/\.version = "([^"]+)"/, $sql ])
 {
 	my ($name, $pattern, $expected) = @$_;

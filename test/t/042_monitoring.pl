@@ -11,6 +11,7 @@ use lib "$FindBin::RealBin/../perl";
 
 use HTTP::Tiny;
 use JSON::PP;
+use LeaseTest;
 use PostgreSQL::Test::Utils;
 use SnowflakeTest;
 use Test::More;
@@ -31,7 +32,7 @@ sub tool
 my %queries;
 my ($query, $column);
 
-for (split(/\n/, page_text('doc/monitoring/postgres_exporter.yaml')))
+for (split(/\n/, join('', map { page_text("doc/monitoring/$_.yaml") } 'postgres_exporter', 'registry_exporter')))
 {
 	next if /^(#|$)/;
 	if (/^(\w+):$/) { $query = $queries{$1} = { sql => '', columns => [] } }
@@ -61,7 +62,7 @@ for my $name (sort keys %queries)
 # The page has them all, and all alerts.
 my $page = page_text('doc/monitoring.md');
 my $alerts = page_text('doc/monitoring/alerts.yaml');
-is_deeply([ sort $page =~ /`(snowflake_(?:shard|horizon|last|layout|mark|waiting|sessions)_\w+)`(?=.*\|$)/mg ],
+is_deeply([ sort $page =~ /`(snowflake_(?:shard|horizon|last|lease|layout|mark|waiting|sessions|registry)_\w+)`(?=.*\|$)/mg ],
 	[ sort keys %labels ], 'the page has the metrics');
 is_deeply([ $page =~ /^\| `(Snowflake\w+)`/mg ], [ $alerts =~ /alert: (\w+)/g ], 'and the alerts');
 
@@ -80,13 +81,14 @@ REVOKE EXECUTE ON FUNCTION snowflake_horizon() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION snowflake_horizon() TO pg_monitor;
 SQL
 
-# The rows of a query, each by column, as the exporter's role gets them.
+# The rows of a query, each by column, as the exporter's role gets them, here or on
+# another server.
 sub rows_of
 {
-	my ($name) = @_;
+	my ($name, $server) = @_;
 	my ($out, $err) = ('', '');
 
-	IPC::Run::run([ 'psql', '-XAq', '-P', 'footer=off', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('postgres') . ' user=exporter' ],
+	IPC::Run::run([ 'psql', '-XAq', '-P', 'footer=off', '-v', 'ON_ERROR_STOP=1', '-d', ($server // $node)->connstr('postgres') . ' user=exporter' ],
 		'<', \$queries{$name}{sql}, '>', \$out, '2>', \$err)
 	  or diag($err);
 	my ($names, @rows) = map { [ split(/\|/, $_, -1) ] } split(/\n/, $out);
@@ -97,12 +99,12 @@ sub rows_of
 
 sub values_of
 {
-	my ($name, $column) = @_;
-	my (undef, @rows) = rows_of($name);
+	my ($name, $column, $server) = @_;
+	my (undef, @rows) = rows_of($name, $server);
 	return join(' ', map { $_->{$column} } @rows);
 }
 
-for my $name (sort keys %queries)
+for my $name (grep { $_ ne 'snowflake_registry' } sort keys %queries)
 {
 	my ($names) = rows_of($name);
 	is_deeply($names, [ map { $_->{name} } @{ $queries{$name}{columns} } ], "$name gives its columns");
@@ -198,16 +200,46 @@ SKIP:
 		select(undef, undef, undef, 0.1);
 	}
 	$run->kill_kill;
-	my @missing = grep { $served !~ /^\Q$_\E(\{|\s)/m } grep { !/^snowflake_waiting/ } sort keys %labels;
+	my @missing = grep { $served !~ /^\Q$_\E(\{|\s)/m } grep { !/^snowflake_(?:waiting|lease|registry)/ } sort keys %labels;
 	is("@missing", '', 'the exporter serves the metrics') or diag($log);
 	like($served, qr/^# TYPE snowflake_shard_minted_total counter$/m, 'with their types');
 	like($served, qr/^snowflake_shard_minted_total\{[^}]*shard="3"[^}]*\} 8$/m, 'and their values');
 	like($served, qr/^snowflake_last_error\{reason="could not write file .*No space left on device"[^}]*\} 1$/m, 'and the reason');
 }
 set_disk($node, '');
+is(values_of('snowflake_lease', 'shards'), '', 'a server without a registry has no lease to tell of');
 $statements = "\\q\n";
 $session->finish;
 $node->stop;
+
+# --- A registry and servers that lease from it, each of which has an exporter
+
+my $registry = new_registry('registry');
+
+$registry->safe_psql('postgres', "SELECT snowflake_registry_reserve(5, 'the test')");
+my $leasing = leasing_server('leasing', $registry, '4,6', '10s');
+my $unlucky = leasing_server('unlucky', $registry, '4,5,7', '10s');
+$_->safe_psql('postgres', 'CREATE ROLE exporter LOGIN IN ROLE pg_monitor') for $leasing, $unlucky;
+$registry->safe_psql('postgres', 'CREATE ROLE exporter LOGIN; GRANT SELECT ON snowflake_registry_summary TO exporter');
+is_holding($leasing, '4,6', 'two shards are leased');
+is_holding($unlucky, '7', 'and one of three');
+is(values_of('snowflake_lease', 'shards', $leasing), 2, 'how many a server has');
+is(values_of('snowflake_lease', 'refused', $leasing), 0, 'it lacks none');
+is(values_of('snowflake_lease', 'refused', $unlucky), 2, 'the other server lacks two');
+my $left = values_of('snowflake_lease', 'seconds_left', $leasing);
+ok($left > 0 && $left <= 10, 'until when');
+is(values_of('snowflake_lease', 'failing', $leasing), 0, 'the registry answers');
+ok(abs(values_of('snowflake_lease', 'clock_ahead_seconds', $leasing)) < 5, 'the clocks agree');
+is_deeply([ (rows_of('snowflake_registry', $registry))[0] ], [ [ map { $_->{name} } @{ $queries{snowflake_registry}{columns} } ] ],
+	'snowflake_registry gives its columns');
+is( join(' ', map { values_of('snowflake_registry', $_, $registry) } 'shards', 'leased', 'reserved', 'free', 'holders'),
+	'1024 3 1 1020 2', 'the whole fleet');
+$registry->stop('immediate');
+ok(wait_until($leasing, q(SELECT state = 'ended' FROM snowflake_lease_status())), 'the registry is away');
+is(values_of('snowflake_lease', 'failing', $leasing), 1, 'that is seen');
+like(values_of('snowflake_last', 'reason', $leasing), qr/^could not reach the registry/, 'and why');
+cmp_ok(values_of('snowflake_lease', 'seconds_left', $leasing), '<=', 0, 'the lease has ended');
+$_->stop for $leasing, $unlucky;
 
 # --- The dashboard and the alerts
 
@@ -271,6 +303,18 @@ tests:
       - {series: 'snowflake_shard_minted_total{instance="bad",shard="5"}', values: '0+9x30'}
       - {series: 'snowflake_shard_minted_total{instance="good",shard="5"}', values: '0+9x30'}
       - {series: 'snowflake_shard_minted_total{instance="good",shard="6"}', values: '0+9x30'}
+      - {series: 'snowflake_lease_seconds_left{instance="bad"}', values: '-5x30'}
+      - {series: 'snowflake_lease_seconds_left{instance="good"}', values: '300x30'}
+      - {series: 'snowflake_lease_failing{instance="bad"}', values: '1x30'}
+      - {series: 'snowflake_lease_failing{instance="good"}', values: '0x30'}
+      - {series: 'snowflake_lease_refused{instance="bad"}', values: '2x30'}
+      - {series: 'snowflake_lease_refused{instance="good"}', values: '0x30'}
+      - {series: 'snowflake_lease_clock_ahead_seconds{instance="bad"}', values: '-60x30'}
+      - {series: 'snowflake_lease_clock_ahead_seconds{instance="good"}', values: '0.3x30'}
+      - {series: 'snowflake_registry_free{instance="bad"}', values: '5x30'}
+      - {series: 'snowflake_registry_free{instance="good"}', values: '900x30'}
+      - {series: 'snowflake_registry_shards{instance="bad"}', values: '1024x30'}
+      - {series: 'snowflake_registry_shards{instance="good"}', values: '1024x30'}
       - {series: 'snowflake_layout_expires_timestamp_seconds{instance="bad"}', values: '31000000x30'}
       - {series: 'snowflake_layout_expires_timestamp_seconds{instance="good"}', values: '33000000x30'}
       - {series: 'snowflake_mark_held_seconds{instance="bad",datname="shop"}', values: '0+60x30'}
@@ -286,6 +330,11 @@ tests:
           - {labels: '{alertname="SnowflakeShardExhausted", instance="bad", shard="5"}', value: 1}
           - {labels: '{alertname="SnowflakeShardOfTwo", shard="5"}', value: 1}
           - {labels: '{alertname="SnowflakeMarkHeld", instance="bad"}', value: 1}
+          - {labels: '{alertname="SnowflakeLeaseEnded", instance="bad"}', value: 1}
+          - {labels: '{alertname="SnowflakeRegistryAway", instance="bad"}', value: 1}
+          - {labels: '{alertname="SnowflakeLeaseRefused", instance="bad"}', value: 1}
+          - {labels: '{alertname="SnowflakeLeaseClock", instance="bad"}', value: 1}
+          - {labels: '{alertname="SnowflakeRegistryExhausted", instance="bad"}', value: 1}
           - {labels: '{alertname="SnowflakeLayoutExpires", instance="bad"}', value: 1}
 YAML
 	my ($out, $err) = run_command([ $promtool, 'test', 'rules', "$dir/test.yaml" ]);

@@ -1,0 +1,97 @@
+/*-------------------------------------------------------------------------
+ *
+ * held.h
+ *	  What this server holds of the registry's shards.  See held.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SNOWFLAKE_HELD_H
+#define SNOWFLAKE_HELD_H
+
+#include "datatype/timestamp.h"
+#include "settings.h"
+
+#define HELD_REASON_SIZE 512
+#define HELD_OTHER_SIZE 160
+#define HELD_MAX_REFUSALS 64
+
+/* Wait for any shard that the session asks for. */
+#define HELD_ANY (-1)
+
+/* The lease of a shard: ids whose time lies in [from, until). */
+typedef struct Lease
+{
+	int32		shard;
+	TimestampTz from;
+	TimestampTz until;
+} Lease;
+
+/* Why this server does not get a shard that it wants. */
+typedef enum RefusalKind
+{
+	REFUSED_TAKEN,	  /* "other" has it until "until" */
+	REFUSED_FENCED,	  /* no lease begins before "until" */
+	REFUSED_RESERVED, /* for "other", for good */
+	REFUSED_EXHAUSTED /* "auto": none is free; one is at "until" */
+} RefusalKind;
+
+typedef struct Refusal
+{
+	RefusalKind kind;
+	int32		shard; /* HELD_ANY: none in particular */
+	TimestampTz until; /* DT_NOEND: unknown */
+	char		other[HELD_OTHER_SIZE];
+} Refusal;
+
+/* What the worker tells of its last attempt to reach the registry. */
+typedef struct HeldReport
+{
+	uint64		holder;		 /* 0: none yet */
+	TimestampTz answered_at; /* by the registry's clock; 0: never */
+	int64		answered_us; /* the same, by this server's steady clock */
+	bool		failed;		 /* the last attempt did, because of: */
+	char		reason[HELD_REASON_SIZE];
+	int			refusals;
+	Refusal		refusal[HELD_MAX_REFUSALS];
+} HeldReport;
+
+/* What a caller remembers while it waits for the worker; zero at first. */
+typedef struct HeldWait
+{
+	bool   begun;
+	uint64 attempts; /* of the worker, when the wait began */
+	int64  waited_us;
+	int64  last_worker_us; /* how long it had waited when it saw a worker */
+} HeldWait;
+
+extern Size held_shmem_size(void);
+extern void held_shmem_startup(void);
+
+/* for sessions that mint */
+extern bool				held_is_on(void);
+extern bool				held_covers(int64 tick);
+extern const OwnShards *held_own_shards(void);
+extern bool				held_has_changed(void);
+extern void				held_wait(HeldWait *wait, int32 shard);
+
+/* for the horizon's worker */
+extern int64 held_end_tick(void);
+extern void	 held_raise_horizon(int64 tick);
+
+/* for the worker that leases, alone */
+extern void	  held_attach_worker(void);
+extern bool	  held_take_request(void);
+extern void	  held_set_on(bool on);
+extern bool	  held_find(int32 shard, Lease *lease);
+extern bool	  held_is_open(int32 shard);
+extern bool	  held_admit(const Lease *lease);
+extern void	  held_renew(const Lease *lease);
+extern void	  held_note_open(int32 shard);
+extern void	  held_note_closing(int32 shard);
+extern void	  held_drop(int32 shard);
+extern void	  held_find_end(void);
+extern uint64 held_holder(void);
+extern void	  held_note_holder(uint64 holder);
+extern void	  held_report(const HeldReport *report);
+
+#endif /* SNOWFLAKE_HELD_H */

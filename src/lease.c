@@ -1,0 +1,735 @@
+/*-------------------------------------------------------------------------
+ *
+ * lease.c
+ *	  The worker that leases shards of the registry.
+ *
+ * Within a server uniqueness is kept by generator.c and horizon.c.  Between
+ * servers it is kept by leases, where snowflake.registry is set.  A lease is
+ * (shard, holder, from, until): its holder alone mints ids of that shard whose
+ * time lies in [from, until).
+ *
+ * Why no interleaving lets two servers mint the same id.  An id carries its
+ * shard and its tick, so two equal ids have the same shard and the same time.
+ *
+ *	1. The registry grants the leases of a shard one after the other, under one
+ *	   lock.  The next one begins at or after the "until" of the one before, and
+ *	   "until" is never lowered below what was minted.  So the leases of a shard
+ *	   are disjoint intervals of id time, each with one holder, whatever any
+ *	   clock says.
+ *	2. A holder is one server.  The number is random, and is kept on disk with
+ *	   evidence of the place (lease_record.c).  A server that starts with another
+ *	   server's file, or not provably where it was, draws a new one: a clone, a
+ *	   standby that was promoted, a recovered backup, any server after a boot of
+ *	   the machine.
+ *	3. A holder mints ids of a shard only in ticks from "from" on and before
+ *	   "until".  The horizon never passes the common end of all leases that are
+ *	   open (held.c), and a shard is opened with a last position just before
+ *	   "from" (generator.c).  What the registry granted is on disk before it is
+ *	   opened, and a shard is closed before its lease is given back, or before
+ *	   the end of the others is moved past its own.
+ *	4. Within a lease, a holder that starts again mints above its own horizon,
+ *	   like any server.  So it does not need to know what it minted, and neither
+ *	   does the registry.
+ *
+ * It is harmless to lose a message, to be paused, to be cut off, or to have a
+ * wrong clock at any step: who is not told of a lease does not mint, and who is
+ * told late finds its interval over, by the ids' time and not by the clock.  An
+ * answer that is lost leaves a lease that nobody uses until it ends.
+ *
+ * What the argument needs of the registry: it keeps what it committed.  If it
+ * lost something, in a failover or because a backup was restored, it must begin
+ * no new lease before all that it may have forgotten have ended.  It sees that
+ * by itself if its timeline or its database is another; else somebody has to
+ * call snowflake_registry_fence().  A lost renewal of a lease in force is
+ * harmless: the holder renews it again before it ends.  And there must be one
+ * registry.
+ *
+ * What it does not cover: two servers that no evidence tells apart, such as one
+ * machine's memory, resumed twice.  They find out by the fence, a number that
+ * each call swaps: the second to call presents an old one, drops all that it
+ * holds, and begins anew.  So they can repeat ids until the next renewal, or,
+ * if they parted while a call was unanswered, until the one after it.
+ *
+ * Calls.  The worker calls at half of the lease, soon after a failure or a
+ * refusal, and when a session lacks a shard, but once a second at most.  Before
+ * a call it stores the fence that it proposes.  If the answer is lost, it calls
+ * with the same numbers again, and the registry knows them.
+ *
+ * A clean stop gives the leases back, up to the end of the last tick that was
+ * minted in.  That is stored before the registry is told.
+ *
+ * A note about locking: the worker alone writes the record, and opens and closes
+ * shards; what sessions read of that is in held.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "bounds.h"
+#include "compat.h"
+#include "generator.h"
+#include "held.h"
+#include "horizon.h"
+#include "identity.h"
+#include "layout.h"
+#include "lease.h"
+#include "lease_record.h"
+#include "registry.h"
+#include "server.h"
+#include "settings.h"
+#include "shards.h"
+#include "wait.h"
+
+#define US_PER_MS INT64CONST(1000)
+#define US_PER_S INT64CONST(1000000)
+
+/* Sessions that lack a shard do not make the worker call more often. */
+#define MIN_PAUSE_US US_PER_S
+
+/* How soon it calls again after a failure, and when it lacks shards. */
+#define MAX_RETRY_US (10 * US_PER_S)
+
+/* How often it looks whether the horizon is open, and a lease has begun. */
+#define POLL_MS 20
+
+#define SHARDS_TEXT_SIZE 200
+
+/* This server's leases; entries that are not recorded yet are not opened. */
+static LeaseRecord mine;
+static uint64	   incarnation;
+static bool		   is_recorded;
+static bool		   has_begun;
+
+/*
+ * This holder, before the server started, may have minted up to here: the
+ * horizon that was found.  0: it minted nothing.
+ */
+static int64 floor_tick;
+
+/* What sessions are told. */
+static HeldReport report;
+
+/* When to call next, and when the last call ended, by a steady clock. */
+static int64 due_us;
+static int64 ended_us;
+static int64 retry_us;
+
+/*-------------------------------------------------------------------------
+ * The record
+ *-------------------------------------------------------------------------
+ */
+
+/* Note why an attempt failed, and return false. */
+static bool
+attempt_failed(const char *reason)
+{
+	report.failed = true;
+	if (reason != report.reason)
+		strlcpy(report.reason, reason, sizeof(report.reason));
+	return false;
+}
+
+static bool
+store(void)
+{
+	Trouble trouble;
+
+	is_recorded = lease_record_write(&mine, incarnation, &trouble);
+	return is_recorded || attempt_failed(trouble.reason);
+}
+
+/* Become a new holder, which holds nothing. */
+static void
+begin_anew(const char *why)
+{
+	char holder[IDENTITY_NUMBER_SIZE];
+
+	mine.holder = identity_random();
+	mine.fence = 0;
+	mine.next = 0;
+	mine.count = 0;
+	is_recorded = false;
+	identity_format_number(mine.holder, holder);
+	ereport(LOG, (errmsg("this server is a new holder of snowflake leases"),
+				  errdetail("It is holder %s: %s.", holder, why)));
+}
+
+static int
+compare_entries(const void *one, const void *other)
+{
+	return ((const LeaseEntry *) one)->shard -
+		   ((const LeaseEntry *) other)->shard;
+}
+
+static int
+compare_shards(const void *one, const void *other)
+{
+	return *(const int32 *) one - *(const int32 *) other;
+}
+
+/* The entry of a shard, held or not; NULL: there is none. */
+static LeaseEntry *
+find_entry(int32 shard)
+{
+	LeaseEntry key = {.shard = shard};
+
+	return bsearch(&key, mine.entry, mine.count, sizeof(LeaseEntry),
+				   compare_entries);
+}
+
+/* The shards of the entries that are held, or of the others. */
+static int32 *
+list_shards(bool held, int *count)
+{
+	int32 *shard = palloc(Max(mine.count, 1) * sizeof(int32));
+
+	*count = 0;
+	for (int i = 0; i < mine.count; i++)
+	{
+		if ((mine.entry[i].held != 0) == held)
+			shard[(*count)++] = mine.entry[i].shard;
+	}
+	return shard;
+}
+
+/*-------------------------------------------------------------------------
+ * Opening and closing shards
+ *-------------------------------------------------------------------------
+ */
+
+/* Let nobody mint on a shard any more.  Gives where its lease may end. */
+static TimestampTz
+close_shard(int32 shard)
+{
+	held_note_closing(shard);
+	generator_close_shard(shard);
+	return layout_time_of_tick(settings_layout(),
+							   generator_end_of_shard(shard));
+}
+
+static void
+drop_shard(int32 shard)
+{
+	(void) close_shard(shard);
+	held_drop(shard);
+}
+
+/* Let sessions mint on a shard, if its lease has begun. */
+static void
+open_shard(const Lease *lease)
+{
+	if (!held_admit(lease))
+		return;
+	generator_open_shard(lease->shard,
+						 Max(layout_first_tick_from(settings_layout(),
+													lease->from),
+							 floor_tick));
+	held_note_open(lease->shard);
+}
+
+/*
+ * Bring what sessions see up to what is recorded.  First close what is not held
+ * any more, because the common end then may move past it.
+ */
+static void
+publish(void)
+{
+	Lease now;
+
+	for (int32 shard = 0; shard <= layout_last_shard(settings_layout());
+		 shard++)
+	{
+		const LeaseEntry *entry;
+
+		if (!held_find(shard, &now))
+			continue;
+		entry = find_entry(shard);
+		if (entry == NULL || !entry->held || entry->from != now.from)
+			drop_shard(shard);
+	}
+	for (int i = 0; i < mine.count; i++)
+	{
+		const LeaseEntry *entry = &mine.entry[i];
+		Lease			  lease = {entry->shard, entry->from, entry->until};
+
+		if (!entry->held)
+			continue;
+		if (held_find(entry->shard, &now) && now.until != lease.until)
+			held_renew(&lease);
+		if (!held_is_open(entry->shard))
+			open_shard(&lease);
+	}
+	held_find_end();
+}
+
+/* Does a lease wait for its beginning? */
+static bool
+has_unopened(void)
+{
+	for (int i = 0; i < mine.count; i++)
+	{
+		if (mine.entry[i].held && !held_is_open(mine.entry[i].shard))
+			return true;
+	}
+	return false;
+}
+
+/*-------------------------------------------------------------------------
+ * What is in the log
+ *-------------------------------------------------------------------------
+ */
+
+/* Log which shards the record has now, if these are others than before. */
+static void
+log_change(const int32 *before, int nbefore)
+{
+	int	   count;
+	int32 *shard = list_shards(true, &count);
+	char   text[SHARDS_TEXT_SIZE];
+	char   text_before[SHARDS_TEXT_SIZE];
+
+	if (count == nbefore && memcmp(shard, before, count * sizeof(int32)) == 0)
+		return;
+	shards_format(shard, count, text, sizeof(text));
+	shards_format(before, nbefore, text_before, sizeof(text_before));
+	ereport(LOG,
+			(errmsg("this server has leased snowflake shards \"%s\"", text),
+			 errdetail("Before, it had \"%s\".", text_before)));
+}
+
+/* Log how an attempt ended, if that is another way than the one before. */
+static void
+log_report(const HeldReport *before)
+{
+	if (report.failed &&
+		(!before->failed || strcmp(before->reason, report.reason) != 0))
+		ereport(LOG, (errmsg("could not lease snowflake shards: %s",
+							 report.reason)));
+	if (!report.failed && before->failed)
+		ereport(LOG, (errmsg("the registry of snowflake shards answers "
+							 "again")));
+	if (report.refusals != before->refusals)
+		ereport(LOG, (errmsg("the registry refuses %d of the snowflake "
+							 "shards that this server wants",
+							 report.refusals),
+					  errhint("See snowflake_leases().")));
+}
+
+/*-------------------------------------------------------------------------
+ * Calling the registry
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Propose a fence, and store it before the registry is called.  One that was
+ * left unanswered is proposed again.
+ */
+static bool
+propose_fence(RegistryCaller *caller)
+{
+	if (mine.next == 0)
+	{
+		mine.next = mine.fence + 1 + (int64) (identity_random() >> 33);
+		if (!store())
+			return false;
+	}
+	*caller = (RegistryCaller){mine.holder, mine.fence, mine.next};
+	return true;
+}
+
+/* The registry has the proposed fence. */
+static void
+note_fence(void)
+{
+	mine.fence = mine.next;
+	mine.next = 0;
+}
+
+/*
+ * Close the shards that are held and not wanted any more, or all of them.  What
+ * is to be given back of their leases is in "surplus"; gives how many there are.
+ */
+static int
+close_surplus(bool all, Lease *surplus)
+{
+	const OwnShards *asked = settings_asked_shards();
+	int				 held = 0;
+	int				 count = 0;
+
+	for (int i = 0; i < mine.count; i++)
+	{
+		LeaseEntry *entry = &mine.entry[i];
+
+		if (!entry->held)
+			continue;
+		held++;
+		if (!all && (held <= asked->automatic ||
+					 bsearch(&entry->shard, asked->shard, asked->count,
+							 sizeof(int32), compare_shards) != NULL))
+			continue;
+		entry->held = 0;
+		surplus[count++] = (Lease){.shard = entry->shard,
+								   .from = entry->from,
+								   .until = close_shard(entry->shard)};
+	}
+	for (int i = 0; i < count; i++)
+		held_drop(surplus[i].shard);
+	held_find_end();
+	return count;
+}
+
+/*
+ * Give leases back that are not in the record any more.  If the registry does
+ * not take them, they end by themselves.
+ */
+static bool
+give_back(const Lease *surplus, int count)
+{
+	RegistryCaller caller;
+	bool		   is_twin;
+
+	if (!propose_fence(&caller) ||
+		!registry_release(&caller, surplus, count, &is_twin, report.reason))
+		return attempt_failed(report.reason);
+	if (!is_twin)
+		note_fence();
+	return true;
+}
+
+/* Is a shard that the record has leased to another server in the registry? */
+static bool
+is_taken(const RegistryAnswer *answer, int32 shard)
+{
+	for (int i = 0; i < answer->refusals; i++)
+	{
+		if (answer->refusal[i].shard == shard &&
+			answer->refusal[i].kind == REFUSED_TAKEN)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The answer says what this server holds.  If that is nothing, the registry may
+ * have lost it; then what the server holds goes on until it ends, but for what
+ * another server has.
+ */
+static void
+take_over(const RegistryAnswer *answer)
+{
+	if (answer->held > 0)
+		mine.count = 0;
+	for (int i = 0; i < answer->held; i++)
+		mine.entry[mine.count++] = (LeaseEntry){
+			.from = answer->lease[i].from,
+			.until = answer->lease[i].until,
+			.shard = answer->lease[i].shard,
+			.held = 1,
+		};
+	for (int i = 0; answer->held == 0 && i < mine.count; i++)
+	{
+		if (is_taken(answer, mine.entry[i].shard))
+			mine.entry[i].held = 0;
+	}
+}
+
+/* Note what the registry said, for those who wait and those who watch. */
+static void
+note_answer(const RegistryAnswer *answer)
+{
+	report.holder = mine.holder;
+	report.answered_at = answer->now;
+	report.answered_us = steady_clock_us();
+	report.refusals = answer->refusals;
+	memcpy(report.refusal, answer->refusal, sizeof(report.refusal));
+}
+
+/*
+ * Ask the registry for what is wanted.  If it knows another server by this
+ * one's name, begin anew and ask again.
+ */
+static bool
+lease_shards(void)
+{
+	RegistryAnswer answer;
+	RegistryCaller caller;
+	int			   nheld;
+	int			   npreferred;
+
+	for (;;)
+	{
+		int32 *held = list_shards(true, &nheld);
+		int32 *preferred = list_shards(false, &npreferred);
+
+		if (!propose_fence(&caller) ||
+			!registry_lease(&caller, held, nheld, preferred, npreferred,
+							&answer, report.reason))
+			return attempt_failed(report.reason);
+		note_answer(&answer);
+		if (!answer.is_twin)
+			break;
+		begin_anew(psprintf("%s also calls in the name of the holder before",
+							answer.twin));
+		publish();
+	}
+	note_fence();
+	take_over(&answer);
+	return store();
+}
+
+/* Bring the leases in line with the settings. */
+static bool
+call_registry(void)
+{
+	Lease *surplus = palloc((mine.count + 1) * sizeof(Lease));
+	int	   count = close_surplus(false, surplus);
+	bool   good = count == 0 || store();
+
+	if (!good)
+		return false;
+	good = registry_connect(report.reason) &&
+		   (count == 0 || give_back(surplus, count)) && lease_shards();
+	registry_disconnect();
+	return good || attempt_failed(report.reason);
+}
+
+/* How long the worker may sleep after an attempt. */
+static int64
+pause_after_attempt(void)
+{
+	int64 lease_us = settings_lease_ms() * US_PER_MS;
+	int64 most_us = Min(MAX_RETRY_US, Max(lease_us / 20, MIN_PAUSE_US));
+
+	if (!report.failed && report.refusals == 0)
+	{
+		retry_us = 0;
+		return lease_us / 2;
+	}
+	retry_us = Min(Max(2 * retry_us, MIN_PAUSE_US), most_us);
+	return retry_us;
+}
+
+/* One attempt; tell the sessions that wait how it ended. */
+static void
+attempt(void)
+{
+	HeldReport before = report;
+	int		   nbefore;
+	int32	  *shards_before = list_shards(true, &nbefore);
+
+	report.failed = false;
+	report.holder = mine.holder;
+	pgstat_report_activity(STATE_RUNNING, "leasing shards");
+	if (settings_registry()[0] == '\0' || call_registry())
+		publish();
+	pgstat_report_activity(STATE_IDLE, NULL);
+	log_change(shards_before, nbefore);
+	log_report(&before);
+	ended_us = steady_clock_us();
+	due_us = ended_us + pause_after_attempt();
+	held_report(&report);
+}
+
+/*-------------------------------------------------------------------------
+ * Beginning and ending
+ *-------------------------------------------------------------------------
+ */
+
+/* Go on with the leases of the record, or as a new holder. */
+static void
+begin(void)
+{
+	char	   reason[HELD_REASON_SIZE];
+	ServerView view;
+
+	server_view(&view);
+	incarnation = view.self.incarnation;
+	if (mine.entry == NULL)
+		mine.entry =
+			MemoryContextAllocHuge(TopMemoryContext,
+								   (layout_last_shard(settings_layout()) + 1) *
+									   sizeof(LeaseEntry));
+	is_recorded = lease_record_read(&mine, incarnation, reason);
+	if (!is_recorded)
+		begin_anew(reason);
+	else if (mine.holder != held_holder())
+	{
+		/* not just this worker has started, but the server */
+		floor_tick = (int64) pg_atomic_read_u64(&bounds->floor);
+		bounds_raise(&bounds->latest, floor_tick);
+	}
+	held_note_holder(mine.holder);
+	publish();
+	has_begun = true;
+	due_us = 0;
+}
+
+/*
+ * Give all leases back.  The record without them is stored first.  If the
+ * registry cannot be reached, they stay in the record, and in the registry.
+ */
+static void
+end(void)
+{
+	Lease *surplus = palloc((mine.count + 1) * sizeof(Lease));
+	int	   count = close_surplus(true, surplus);
+
+	if (count == 0 || !store())
+		return;
+	if (!registry_connect(report.reason))
+	{
+		for (int i = 0; i < count; i++)
+			find_entry(surplus[i].shard)->held = 1;
+		(void) store();
+	}
+	else if (give_back(surplus, count) && store())
+		ereport(LOG, (errmsg("this server has given back %d leased snowflake "
+							 "shards",
+							 count)));
+	registry_disconnect();
+}
+
+/* Let sessions mint on all shards, without a lease. */
+static void
+open_all(void)
+{
+	bounds_raise(&bounds->latest, (int64) pg_atomic_read_u64(&bounds->floor));
+	for (int32 shard = 0; shard <= layout_last_shard(settings_layout());
+		 shard++)
+		generator_open_shard(shard, 0);
+	held_set_on(false);
+}
+
+/* Is a lease needed?  If that has changed, begin or end. */
+static void
+apply_settings(void)
+{
+	bool on = settings_registry()[0] != '\0' ||
+			  settings_asked_shards()->automatic > 0;
+
+	if (on && !held_is_on())
+	{
+		held_set_on(true);
+		for (int32 shard = 0; shard <= layout_last_shard(settings_layout());
+			 shard++)
+			generator_close_shard(shard);
+	}
+	else if (!on && held_is_on())
+	{
+		if (has_begun)
+			end();
+		has_begun = false;
+		open_all();
+	}
+	due_us = 0;
+}
+
+/*-------------------------------------------------------------------------
+ * The worker
+ *-------------------------------------------------------------------------
+ */
+
+/* Sleep until something is to be done, or somebody asks for it. */
+static void
+wait_for_work(int64 us)
+{
+	int events = WL_LATCH_SET | WL_EXIT_ON_PM_DEATH;
+
+	if (us >= 0)
+		events |= WL_TIMEOUT;
+	(void) WaitLatch(MyLatch, events, us / US_PER_MS + 1, PG_WAIT_EXTENSION);
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+}
+
+/* How long the worker may sleep; -1: until somebody wakes it. */
+static int64
+time_to_sleep(void)
+{
+	int64 us = Max(due_us - steady_clock_us(), 0);
+
+	if (!held_is_on())
+		return -1;
+	if (!has_begun || has_unopened())
+		return Min(us, POLL_MS * US_PER_MS);
+	return us;
+}
+
+/* What a session asked for, or is due. */
+static void
+work(void)
+{
+	if (ConfigReloadPending)
+	{
+		ConfigReloadPending = false;
+		ProcessConfigFile(PGC_SIGHUP);
+		apply_settings();
+	}
+	if (!held_is_on())
+		return;
+	if (!has_begun)
+	{
+		/* who this server is, and what it may have minted, has to be known */
+		if (!horizon_is_open())
+			return;
+		begin();
+	}
+	if (held_take_request())
+		due_us = Min(due_us, ended_us + MIN_PAUSE_US);
+	if (steady_clock_us() >= due_us)
+		attempt();
+	else if (is_recorded && has_unopened())
+		publish();
+}
+
+void
+snowflake_lease_main(Datum arg)
+{
+	MemoryContext context;
+
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
+	BackgroundWorkerUnblockSignals();
+	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
+	context = AllocSetContextCreate(TopMemoryContext, "snowflake lease",
+									ALLOCSET_DEFAULT_SIZES);
+	MemoryContextSwitchTo(context);
+	held_attach_worker();
+
+	while (!ShutdownRequestPending)
+	{
+		work();
+		MemoryContextReset(context);
+		wait_for_work(time_to_sleep());
+	}
+	if (has_begun)
+		end();
+	/* the server starts it again, unless it stops itself */
+	proc_exit(1);
+}
+
+void
+lease_register_worker(void)
+{
+	BackgroundWorker worker = {0};
+
+	strlcpy(worker.bgw_name, "snowflake lease", BGW_MAXLEN);
+	strlcpy(worker.bgw_type, "snowflake lease", BGW_MAXLEN);
+	strlcpy(worker.bgw_library_name, "snowflake", BGW_MAXLEN);
+	strlcpy(worker.bgw_function_name, "snowflake_lease_main", BGW_MAXLEN);
+	worker.bgw_flags =
+		BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker.bgw_restart_time = 1;
+	RegisterBackgroundWorker(&worker);
+}

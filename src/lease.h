@@ -1,0 +1,17 @@
+/*-------------------------------------------------------------------------
+ *
+ * lease.h
+ *	  The worker that leases shards.  See lease.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SNOWFLAKE_LEASE_H
+#define SNOWFLAKE_LEASE_H
+
+#include "fmgr.h"
+
+extern void lease_register_worker(void);
+
+extern PGDLLEXPORT void snowflake_lease_main(Datum arg);
+
+#endif /* SNOWFLAKE_LEASE_H */

@@ -1,0 +1,182 @@
+/*-------------------------------------------------------------------------
+ *
+ * lease_record.c
+ *	  The leases of this server, on disk.
+ *
+ * A server that starts where it was goes on with its leases, without asking the
+ * registry.  So file snowflake.lease in the data directory has what the registry
+ * granted, and evidence of the place: the file's own inode and time of birth,
+ * its device, the host, the boot of the machine, and the server's incarnation.
+ *
+ * The file is made anew each time it is written, and says which file it is.  So
+ * a copy is found, and so is an older state of the file that somebody copied
+ * back over it.  A record that is not provably of this place does not count.
+ * Nobody needs to remove it, and a mistake costs leases, not ids.
+ *
+ * The file is written by the worker that leases shards: there is nothing to
+ * lock.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "port/pg_crc32c.h"
+#include "storage/fd.h"
+
+#include "lease_record.h"
+
+#define LEASE_FILE "snowflake.lease"
+#define LEASE_TEMP_FILE LEASE_FILE ".tmp"
+
+#define LEASE_MAGIC 0x534E4F4C /* "SNOL" */
+#define LEASE_VERSION 1
+
+/* Before the entries. */
+typedef struct LeaseHeader
+{
+	uint32	  magic;
+	uint32	  version;
+	uint64	  holder;
+	int64	  fence;
+	int64	  next;
+	uint64	  incarnation;
+	char	  layout[LAYOUT_TEXT_SIZE];
+	Place	  place;
+	uint32	  count;
+	pg_crc32c crc; /* of all other bytes */
+} LeaseHeader;
+
+/* The format.  A change of these numbers needs a new version. */
+StaticAssertDecl(sizeof(LeaseHeader) == 344 && sizeof(Place) == 136 &&
+					 sizeof(LeaseEntry) == 24,
+				 "the header has 344 bytes, an entry 24");
+StaticAssertDecl(offsetof(LeaseHeader, layout) == 40 &&
+					 offsetof(LeaseHeader, place) == 200 &&
+					 offsetof(LeaseHeader, count) == 336 &&
+					 offsetof(LeaseHeader, crc) == 340,
+				 "the fields of the header are where they were");
+
+static pg_crc32c
+crc_of(const LeaseHeader *header)
+{
+	pg_crc32c crc;
+
+	INIT_CRC32C(crc);
+	COMP_CRC32C(crc, header, offsetof(LeaseHeader, crc));
+	COMP_CRC32C(crc, header + 1, header->count * sizeof(LeaseEntry));
+	FIN_CRC32C(crc);
+	return crc;
+}
+
+/* Read all of the file, up to what a record can have.  NULL: it cannot be. */
+static LeaseHeader *
+read_file(size_t *size)
+{
+	size_t room =
+		sizeof(LeaseHeader) +
+		(layout_last_shard(settings_layout()) + 1) * sizeof(LeaseEntry);
+	LeaseHeader *header = palloc0(room);
+	int			 fd = OpenTransientFile(LEASE_FILE, O_RDONLY | PG_BINARY);
+	ssize_t		 length;
+
+	if (fd < 0)
+		return NULL;
+	length = read(fd, header, room);
+	CloseTransientFile(fd);
+	*size = Max(length, 0);
+	return header;
+}
+
+static bool
+is_whole(const LeaseHeader *header, size_t size)
+{
+	return size >= sizeof(*header) && header->magic == LEASE_MAGIC &&
+		   header->version == LEASE_VERSION &&
+		   header->count <= (size - sizeof(*header)) / sizeof(LeaseEntry) &&
+		   header->crc == crc_of(header);
+}
+
+/*
+ * Read the record, if it is of this server in this place.  False, with the
+ * reason, if it does not count.
+ */
+bool
+lease_record_read(LeaseRecord *record, uint64 incarnation, char *reason)
+{
+	size_t		 size = HELD_REASON_SIZE;
+	size_t		 length = 0;
+	LeaseHeader *header = read_file(&length);
+	char		 layout[LAYOUT_TEXT_SIZE];
+	Place		 here;
+
+	layout_format(settings_layout(), layout, sizeof(layout));
+	(void) identity_find_place(LEASE_FILE, &here);
+	if (header == NULL)
+		strlcpy(reason, "it has no record of leases", size);
+	else if (!is_whole(header, length))
+		strlcpy(reason, "its record of leases is damaged", size);
+	else if (header->incarnation != incarnation ||
+			 strcmp(header->layout, layout) != 0)
+		strlcpy(reason, "its record of leases is another server's", size);
+	else if (strcmp(here.boot, header->place.boot) != 0)
+		strlcpy(reason, "the machine was booted since", size);
+	else if (!identity_same_place(&here, &header->place))
+		strlcpy(reason, "its data directory is in another place", size);
+	else
+	{
+		record->holder = header->holder;
+		record->fence = header->fence;
+		record->next = header->next;
+		record->count = header->count;
+		memcpy(record->entry, header + 1, header->count * sizeof(LeaseEntry));
+		pfree(header);
+		return true;
+	}
+	return false;
+}
+
+/* Make the file that will be the record, so that it can be told which it is. */
+static bool
+make_temp_file(Place *place, Trouble *trouble)
+{
+	int fd = OpenTransientFile(LEASE_TEMP_FILE,
+							   O_CREAT | O_TRUNC | O_WRONLY | PG_BINARY);
+
+	if (fd >= 0 && CloseTransientFile(fd) == 0 &&
+		identity_find_place(LEASE_TEMP_FILE, place))
+		return true;
+	trouble->kind = TROUBLE_STORING;
+	snprintf(trouble->reason, sizeof(trouble->reason),
+			 "could not %s file \"%s\": %s", "create", LEASE_TEMP_FILE,
+			 strerror(errno));
+	return false;
+}
+
+/* When this returns true, the record survives a loss of power. */
+bool
+lease_record_write(const LeaseRecord *record, uint64 incarnation,
+				   Trouble *trouble)
+{
+	size_t size = sizeof(LeaseHeader) + record->count * sizeof(LeaseEntry);
+	LeaseHeader *header = palloc0(size);
+	bool		 good;
+
+	header->magic = LEASE_MAGIC;
+	header->version = LEASE_VERSION;
+	header->holder = record->holder;
+	header->fence = record->fence;
+	header->next = record->next;
+	header->incarnation = incarnation;
+	layout_format(settings_layout(), header->layout, sizeof(header->layout));
+	header->count = record->count;
+	memcpy(header + 1, record->entry, record->count * sizeof(LeaseEntry));
+	good = make_temp_file(&header->place, trouble);
+	header->crc = crc_of(header);
+	good = good && record_replace_file(LEASE_FILE, LEASE_TEMP_FILE, header,
+									   size, trouble);
+	pfree(header);
+	return good;
+}

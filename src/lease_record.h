@@ -1,0 +1,37 @@
+/*-------------------------------------------------------------------------
+ *
+ * lease_record.h
+ *	  The leases of this server, on disk.  See lease_record.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SNOWFLAKE_LEASE_RECORD_H
+#define SNOWFLAKE_LEASE_RECORD_H
+
+#include "held.h"
+#include "record.h"
+
+/* As it is stored. */
+typedef struct LeaseEntry
+{
+	TimestampTz from;
+	TimestampTz until;
+	int32		shard;
+	int32		held; /* 0: was held, and was given back */
+} LeaseEntry;
+
+typedef struct LeaseRecord
+{
+	uint64		holder; /* a random number */
+	int64		fence;	/* in the registry, as far as this server knows */
+	int64		next;	/* 0: no call is under way, or was left unanswered */
+	int			count;
+	LeaseEntry *entry; /* in ascending order of shards; room for all */
+} LeaseRecord;
+
+extern bool lease_record_read(LeaseRecord *record, uint64 incarnation,
+							  char *reason);
+extern bool lease_record_write(const LeaseRecord *record, uint64 incarnation,
+							   Trouble *trouble);
+
+#endif /* SNOWFLAKE_LEASE_RECORD_H */

@@ -1,0 +1,486 @@
+/*-------------------------------------------------------------------------
+ *
+ * registry.c
+ *	  A client of the registry of leases.
+ *
+ * The registry is extension snowflake_registry in a database that all servers
+ * reach.  The worker that leases shards talks to it by libpq.  Calls are minutes
+ * apart, so each has a connection of its own.
+ *
+ * Nothing here waits without a deadline, and every wait ends when the postmaster
+ * dies.  (One thing cannot be timed: libpq asks for the address of a host's name
+ * and waits for the answer.)  A request to shut down shortens the waiting, and
+ * does not end it: what an answer that is lost would say is worth two seconds.
+ *
+ * All of this is private to the worker: there is nothing to lock.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <unistd.h>
+
+#include "lib/stringinfo.h"
+#include "libpq-fe.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/interrupt.h"
+#include "postmaster/postmaster.h"
+#include "storage/latch.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "compat.h"
+#include "identity.h"
+#include "layout.h"
+#include "registry.h"
+#include "settings.h"
+#include "wait.h"
+
+#define US_PER_MS INT64CONST(1000)
+
+/* For the connection, and for each call. */
+#define TIMEOUT_MS 5000
+
+/* What is left of that when the server shuts down. */
+#define SHUTDOWN_MS 2000
+
+/* A Unix time in microseconds, less this, is a TimestampTz. */
+#define UNIX_EPOCH_US \
+	((POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
+
+/* A TimestampTz in SQL that any registry understands, as a Unix time. */
+#define MICROSECONDS(column) \
+	"(extract(epoch FROM " column ") * 1000000)::bigint"
+
+enum LeaseColumns
+{
+	COLUMN_STATE,
+	COLUMN_SHARD,
+	COLUMN_FROM,
+	COLUMN_UNTIL,
+	COLUMN_OTHER
+};
+
+static PGconn *connection = NULL;
+static char	   schema[2 * NAMEDATALEN + 3]; /* of the extension, quoted */
+static int64   deadline_us;
+
+/*-------------------------------------------------------------------------
+ * Waiting
+ *-------------------------------------------------------------------------
+ */
+
+/* Wait for the connection's socket.  False if that took too long. */
+static bool
+wait_for_socket(int event)
+{
+	int64 left_us;
+	int	  events;
+
+	if (ShutdownRequestPending)
+		deadline_us =
+			Min(deadline_us, steady_clock_us() + SHUTDOWN_MS * US_PER_MS);
+	left_us = deadline_us - steady_clock_us();
+	if (left_us <= 0)
+		return false;
+	events = WaitLatchOrSocket(MyLatch,
+							   WL_LATCH_SET | WL_TIMEOUT |
+								   WL_EXIT_ON_PM_DEATH | event,
+							   PQsocket(connection), left_us / US_PER_MS + 1,
+							   PG_WAIT_EXTENSION);
+	if (events & WL_LATCH_SET)
+	{
+		/* the worker looks for what it means when the call has ended */
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+	return true;
+}
+
+/* The first line of an error of libpq's. */
+static char *
+first_line(const char *message)
+{
+	return pnstrdup(message, strcspn(message, "\n"));
+}
+
+static bool
+note_unreachable(char *reason)
+{
+	size_t size = HELD_REASON_SIZE;
+
+	snprintf(reason, size, "could not reach the registry: %s",
+			 first_line(PQerrorMessage(connection)));
+	return false;
+}
+
+static bool
+note_timeout(char *reason)
+{
+	size_t size = HELD_REASON_SIZE;
+
+	snprintf(reason, size, "the registry did not answer within %d s",
+			 TIMEOUT_MS / 1000);
+	return false;
+}
+
+/*-------------------------------------------------------------------------
+ * Statements
+ *-------------------------------------------------------------------------
+ */
+
+/* What the registry's server says of an error, and why. */
+static void
+note_error(const PGresult *result, char *reason)
+{
+	const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+	const char *detail = PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
+	size_t		size = HELD_REASON_SIZE;
+
+	if (message == NULL)
+		(void) note_unreachable(reason);
+	else
+		snprintf(reason, size, "the registry refused: %s%s%s", message,
+				 detail != NULL ? ". " : "", detail != NULL ? detail : "");
+}
+
+/* Wait for the next result; *result is NULL after the last one. */
+static bool
+next_result(PGresult **result, char *reason)
+{
+	while (PQisBusy(connection))
+	{
+		if (!wait_for_socket(WL_SOCKET_READABLE))
+			return note_timeout(reason);
+		if (!PQconsumeInput(connection))
+			return note_unreachable(reason);
+	}
+	*result = PQgetResult(connection);
+	return true;
+}
+
+static bool
+send_statements(const char *statements, char *reason)
+{
+	int unsent;
+
+	deadline_us = steady_clock_us() + TIMEOUT_MS * US_PER_MS;
+	if (!PQsendQuery(connection, statements))
+		return note_unreachable(reason);
+	while ((unsent = PQflush(connection)) != 0)
+	{
+		if (unsent < 0)
+			return note_unreachable(reason);
+		if (!wait_for_socket(WL_SOCKET_WRITEABLE))
+			return note_timeout(reason);
+	}
+	return true;
+}
+
+/*
+ * Execute statements.  The rows of the one that gives rows are the result; NULL,
+ * with the reason, if one fails, or if there is no answer.
+ */
+static PGresult *
+execute(const char *statements, char *reason)
+{
+	PGresult *rows = NULL;
+	PGresult *result;
+	bool	  good = send_statements(statements, reason);
+
+	while (good && (good = next_result(&result, reason)) && result != NULL)
+	{
+		switch (PQresultStatus(result))
+		{
+			case PGRES_TUPLES_OK:
+				PQclear(rows);
+				rows = result;
+				break;
+			case PGRES_COMMAND_OK:
+				PQclear(result);
+				break;
+			default:
+				note_error(result, reason);
+				PQclear(result);
+				good = false;
+		}
+	}
+	if (good && rows != NULL)
+		return rows;
+	PQclear(rows);
+	return NULL;
+}
+
+/* Call a function in a transaction of its own. */
+static PGresult *
+call_function(const char *columns, const char *call, char *reason)
+{
+	StringInfoData statements;
+
+	initStringInfo(&statements);
+	appendStringInfo(&statements,
+					 "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; "
+					 "SET LOCAL statement_timeout = %d; "
+					 "SELECT %s FROM %s.%s; COMMIT",
+					 TIMEOUT_MS, columns, schema, call);
+	return execute(statements.data, reason);
+}
+
+/*-------------------------------------------------------------------------
+ * The connection
+ *-------------------------------------------------------------------------
+ */
+
+static void
+ignore_notice(void *arg, const char *message)
+{
+}
+
+/* Find the extension, so that no other function of that name is called. */
+static bool
+find_schema(char *reason)
+{
+	size_t	  size = HELD_REASON_SIZE;
+	PGresult *rows = execute("SELECT pg_catalog.quote_ident(nspname) "
+							 "FROM pg_catalog.pg_extension "
+							 "JOIN pg_catalog.pg_namespace AS n "
+							 "ON n.oid = extnamespace "
+							 "WHERE extname = 'snowflake_registry'",
+							 reason);
+	bool	  found = rows != NULL && PQntuples(rows) == 1;
+
+	if (found)
+		strlcpy(schema, PQgetvalue(rows, 0, 0), sizeof(schema));
+	else if (rows != NULL)
+		snprintf(reason, size,
+				 "the registry's database has no extension "
+				 "snowflake_registry");
+	PQclear(rows);
+	return found;
+}
+
+bool
+registry_connect(char *reason)
+{
+	/* what the connection string says comes later, and so counts */
+	const char *const keywords[] = {"tcp_user_timeout",
+									"fallback_application_name", "dbname",
+									NULL};
+	const char *const values[] = {CppAsString2(TIMEOUT_MS), "snowflake lease",
+								  settings_registry(), NULL};
+	PostgresPollingStatusType status = PGRES_POLLING_WRITING;
+
+	deadline_us = steady_clock_us() + TIMEOUT_MS * US_PER_MS;
+	connection = PQconnectStartParams(keywords, values, true);
+	if (connection == NULL)
+		elog(ERROR, "out of memory");
+	while (PQstatus(connection) != CONNECTION_BAD &&
+		   status != PGRES_POLLING_OK && status != PGRES_POLLING_FAILED)
+	{
+		if (!wait_for_socket(status == PGRES_POLLING_READING ?
+								 WL_SOCKET_READABLE :
+								 WL_SOCKET_WRITEABLE))
+			return note_timeout(reason);
+		status = PQconnectPoll(connection);
+	}
+	if (PQstatus(connection) != CONNECTION_OK ||
+		PQsetnonblocking(connection, 1) != 0)
+		return note_unreachable(reason);
+	(void) PQsetNoticeProcessor(connection, ignore_notice, NULL);
+	return find_schema(reason);
+}
+
+void
+registry_disconnect(void)
+{
+	PQfinish(connection);
+	connection = NULL;
+}
+
+/*-------------------------------------------------------------------------
+ * Calls
+ *-------------------------------------------------------------------------
+ */
+
+/* This server, as people know it. */
+static char *
+name_of_server(void)
+{
+	char host[IDENTITY_HOST_SIZE] = "";
+
+	(void) gethostname(host, sizeof(host) - 1);
+	return cluster_name[0] == '\0' ?
+			   psprintf("%s:%d", host, PostPortNumber) :
+			   psprintf("%s at %s:%d", cluster_name, host, PostPortNumber);
+}
+
+static void
+append_text(StringInfo call, const char *text)
+{
+	char *quoted = PQescapeLiteral(connection, text, strlen(text));
+
+	if (quoted == NULL)
+		elog(ERROR, "out of memory");
+	appendStringInfoString(call, quoted);
+	PQfreemem(quoted);
+}
+
+/* What both functions of the registry are told first: who calls. */
+static void
+begin_call(StringInfo call, const char *function, const RegistryCaller *caller)
+{
+	const Layout *layout = settings_layout();
+	char		  holder[IDENTITY_NUMBER_SIZE];
+	char		  layout_text[LAYOUT_TEXT_SIZE];
+
+	identity_format_number(caller->holder, holder);
+	layout_format(layout, layout_text, sizeof(layout_text));
+	initStringInfo(call);
+	appendStringInfo(call, "%s('%s', " INT64_FORMAT ", " INT64_FORMAT ", ",
+					 function, holder, caller->fence, caller->next);
+	append_text(call, name_of_server());
+	appendStringInfoString(call, ", ");
+	append_text(call, layout_text);
+	appendStringInfo(call, ", " INT64_FORMAT, layout_last_shard(layout));
+}
+
+static void
+append_shards(StringInfo call, const int32 *shard, int count)
+{
+	appendStringInfoString(call, ", '{");
+	for (int i = 0; i < count; i++)
+		appendStringInfo(call, "%s%d", i == 0 ? "" : ",", shard[i]);
+	appendStringInfoString(call, "}'");
+}
+
+static TimestampTz
+time_in(const PGresult *rows, int row, int column, TimestampTz if_null)
+{
+	return PQgetisnull(rows, row, column) ?
+			   if_null :
+			   strtoll(PQgetvalue(rows, row, column), NULL, 10) -
+				   UNIX_EPOCH_US;
+}
+
+/* A name of another server, with nothing in it that is not to be printed. */
+static void
+copy_other(char *other, const PGresult *rows, int row)
+{
+	strlcpy(other, PQgetvalue(rows, row, COLUMN_OTHER), HELD_OTHER_SIZE);
+	for (; *other != '\0'; other++)
+	{
+		if (*other < ' ' || *other >= 0x7f)
+			*other = '?';
+	}
+}
+
+static void
+read_refusal(RegistryAnswer *answer, const PGresult *rows, int row,
+			 RefusalKind kind)
+{
+	Refusal *refusal = &answer->refusal[answer->refusals];
+
+	if (answer->refusals == HELD_MAX_REFUSALS)
+		return;
+	answer->refusals++;
+	refusal->kind = kind;
+	refusal->shard = PQgetisnull(rows, row, COLUMN_SHARD) ?
+						 HELD_ANY :
+						 atoi(PQgetvalue(rows, row, COLUMN_SHARD));
+	refusal->until = time_in(rows, row, COLUMN_UNTIL, DT_NOEND);
+	copy_other(refusal->other, rows, row);
+}
+
+static void
+read_row(RegistryAnswer *answer, const PGresult *rows, int row)
+{
+	const char *row_state = PQgetvalue(rows, row, COLUMN_STATE);
+
+	if (strcmp(row_state, "held") == 0)
+		answer->lease[answer->held++] =
+			(Lease){.shard = atoi(PQgetvalue(rows, row, COLUMN_SHARD)),
+					.from = time_in(rows, row, COLUMN_FROM, DT_NOEND),
+					.until = time_in(rows, row, COLUMN_UNTIL, DT_NOBEGIN)};
+	else if (strcmp(row_state, "taken") == 0)
+		read_refusal(answer, rows, row,
+					 PQgetisnull(rows, row, COLUMN_OTHER) ? REFUSED_FENCED :
+															REFUSED_TAKEN);
+	else if (strcmp(row_state, "reserved") == 0)
+		read_refusal(answer, rows, row, REFUSED_RESERVED);
+	else if (strcmp(row_state, "exhausted") == 0)
+		read_refusal(answer, rows, row, REFUSED_EXHAUSTED);
+	else
+	{
+		answer->now = time_in(rows, row, COLUMN_UNTIL, 0);
+		answer->is_twin = strcmp(row_state, "twin") == 0;
+		copy_other(answer->twin, rows, row);
+	}
+}
+
+/*
+ * Renew the leases of the shards that are held, and lease what snowflake.shards
+ * asks for beyond that.
+ */
+bool
+registry_lease(const RegistryCaller *caller, const int32 *held, int nheld,
+			   const int32 *preferred, int npreferred, RegistryAnswer *answer,
+			   char *reason)
+{
+	const OwnShards *asked = settings_asked_shards();
+	StringInfoData	 call;
+	PGresult		*rows;
+
+	begin_call(&call, "snowflake_registry_lease", caller);
+	append_shards(&call, held, nheld);
+	if (asked->automatic > 0)
+		appendStringInfo(&call, ", NULL, %d", asked->automatic);
+	else
+	{
+		append_shards(&call, asked->shard, asked->count);
+		appendStringInfoString(&call, ", NULL");
+	}
+	append_shards(&call, preferred, npreferred);
+	appendStringInfo(&call, ", '%d ms')", settings_lease_ms());
+	rows = call_function(
+		"state, shard, " MICROSECONDS("lease_from") ", " MICROSECONDS(
+			"lease_until") ", other",
+		call.data, reason);
+	if (rows == NULL)
+		return false;
+	memset(answer, 0, sizeof(*answer));
+	answer->lease = palloc(PQntuples(rows) * sizeof(Lease));
+	for (int row = 0; row < PQntuples(rows); row++)
+		read_row(answer, rows, row);
+	PQclear(rows);
+	return true;
+}
+
+/* Give leases back; each "until" is where it is to end. */
+bool
+registry_release(const RegistryCaller *caller, const Lease *leases,
+				 int nleases, bool *is_twin, char *reason)
+{
+	int32		  *shard = palloc(nleases * sizeof(int32));
+	StringInfoData call;
+	PGresult	  *rows;
+
+	for (int i = 0; i < nleases; i++)
+		shard[i] = leases[i].shard;
+	begin_call(&call, "snowflake_registry_release", caller);
+	append_shards(&call, shard, nleases);
+	appendStringInfoString(&call, ", ARRAY[");
+	for (int i = 0; i < nleases; i++)
+		appendStringInfo(&call,
+						 "%stimestamptz 'epoch' + " INT64_FORMAT
+						 " * interval '1 microsecond'",
+						 i == 0 ? "" : ", ", leases[i].until + UNIX_EPOCH_US);
+	appendStringInfoString(&call, "]::timestamptz[])");
+	rows = call_function("*", call.data, reason);
+	if (rows == NULL)
+		return false;
+	*is_twin = strcmp(PQgetvalue(rows, 0, 0), "t") != 0;
+	PQclear(rows);
+	return true;
+}

@@ -1,0 +1,44 @@
+/*-------------------------------------------------------------------------
+ *
+ * registry.h
+ *	  A client of the registry of leases.  See registry.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SNOWFLAKE_REGISTRY_H
+#define SNOWFLAKE_REGISTRY_H
+
+#include "held.h"
+
+/*
+ * Who calls, and the fence that the call swaps for the next one: see
+ * sql/snowflake_registry--1.0.sql.
+ */
+typedef struct RegistryCaller
+{
+	uint64 holder;
+	int64  fence;
+	int64  next;
+} RegistryCaller;
+
+typedef struct RegistryAnswer
+{
+	bool		is_twin; /* another server calls in the holder's name: */
+	char		twin[HELD_OTHER_SIZE];
+	TimestampTz now;   /* by the registry's clock */
+	int			held;  /* so many shards */
+	Lease	   *lease; /* in ascending order, allocated */
+	int			refusals;
+	Refusal		refusal[HELD_MAX_REFUSALS];
+} RegistryAnswer;
+
+/* Each of them false, with the reason, if it cannot be done. */
+extern bool registry_connect(char *reason);
+extern bool registry_lease(const RegistryCaller *caller, const int32 *held,
+						   int nheld, const int32 *preferred, int npreferred,
+						   RegistryAnswer *answer, char *reason);
+extern bool registry_release(const RegistryCaller *caller, const Lease *leases,
+							 int nleases, bool *is_twin, char *reason);
+extern void registry_disconnect(void);
+
+#endif /* SNOWFLAKE_REGISTRY_H */

@@ -1,0 +1,135 @@
+# LeaseTest.pm -- what the tests of leases share
+#
+# A registry, which is a server without the library, and servers that lease from
+# it.
+
+package LeaseTest;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use SnowflakeTest;
+use Test::More;
+
+our @EXPORT = qw(
+  new_registry registry_setting lease_conf leasing_server
+  status_of held_shards is_holding mints shards_of wait_for_log
+);
+
+# A registry in its database postgres, which servers reach as role ids.
+sub new_registry
+{
+	my ($name, %options) = @_;
+	my $registry = PostgreSQL::Test::Cluster->new($name);
+
+	$registry->init(%{ $options{init} // {} });
+	$registry->append_conf('postgresql.conf', "shared_preload_libraries = ''\n");
+	if ($options{clock})
+	{
+		start_with_clock($registry);
+	}
+	else
+	{
+		$registry->start;
+	}
+	$registry->safe_psql('postgres', <<'SQL');
+CREATE EXTENSION snowflake_registry;
+CREATE ROLE ids LOGIN;
+SELECT snowflake_registry_grant('ids');
+SQL
+	return $registry;
+}
+
+# The value of snowflake.registry, as it stands in postgresql.conf.
+sub registry_setting
+{
+	my ($registry, $database) = @_;
+	return ($registry->connstr($database // 'postgres') . ' user=ids') =~ s/'/''/gr;
+}
+
+sub lease_conf
+{
+	my ($registry, $shards, $lease) = @_;
+	my $setting = registry_setting($registry);
+
+	return <<"CONF";
+snowflake.registry = '$setting'
+snowflake.shards = '$shards'
+snowflake.lease = '$lease'
+shared_buffers = 64MB
+CONF
+}
+
+sub leasing_server
+{
+	my ($name, $registry, $shards, $lease, %options) = @_;
+
+	return new_server($name, %options, conf => lease_conf($registry, $shards, $lease) . ($options{conf} // ''));
+}
+
+sub status_of
+{
+	my ($node) = @_;
+	return $node->safe_psql('postgres', 'SELECT state FROM snowflake_lease_status()');
+}
+
+# The shards that a server holds, as a list.
+sub held_shards
+{
+	my ($node) = @_;
+	return $node->safe_psql('postgres',
+		q(SELECT string_agg(shard::text, ',' ORDER BY shard) FROM snowflake_leases() WHERE held));
+}
+
+# Wait until a server holds these shards.
+sub is_holding
+{
+	my ($node, $shards, $name) = @_;
+
+	ok( wait_until($node, <<"SQL"), $name) or diag(held_shards($node));
+SELECT '$shards' = (SELECT coalesce(string_agg(shard::text, ',' ORDER BY shard), '') FROM snowflake_leases() WHERE held)
+SQL
+	return;
+}
+
+# Mint so many ids; gives them.
+sub mints
+{
+	my ($node, $count, $mint) = @_;
+
+	$mint //= 'snowflake_nextval()';
+	return split(/\n/, $node->safe_psql('postgres', "SELECT $mint FROM generate_series(1, $count)"));
+}
+
+# The shards of ids, as a list.
+sub shards_of
+{
+	my (@ids) = @_;
+	my %shards = map { ($_ >> 12) % 1024 => 1 } @ids;
+
+	return join(',', sort { $a <=> $b } keys %shards);
+}
+
+# Wait for a line in the server's log, from an offset on.
+sub wait_for_log
+{
+	my ($node, $pattern, $from, $name) = @_;
+
+	for (1 .. 900)
+	{
+		if (substr(slurp_file($node->logfile), $from) =~ $pattern)
+		{
+			pass($name);
+			return;
+		}
+		Time::HiRes::sleep(0.1);
+	}
+	fail($name);
+	return;
+}
+
+1;

@@ -1,0 +1,186 @@
+# Servers that lease their shards from a registry: what they get by themselves and
+# by a list, what another server has, what is narrowed, what happens while the
+# registry is away, and that a registry can be set and taken away by a reload.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
+use LeaseTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use SnowflakeTest;
+use Test::More;
+use Time::HiRes qw(sleep);
+
+my $nextval = 'SELECT snowflake_nextval()';
+my $registry = new_registry('registry');
+
+# --- auto: two servers mint at once, on shards of their own
+my $paris = leasing_server('paris', $registry, 'auto:2', '10s');
+my $tokyo = leasing_server('tokyo', $registry, 'auto:2', '10s', conf => "cluster_name = 'tokyo'\n");
+my @minters = map { start_minters($_, 2, 'snowflake_nextval()') } $paris, $tokyo;
+sleep(2);
+cmp_ok(ids_are_distinct('two servers', stop_minters(@minters)), '>', 1000, 'both mint');
+is(held_shards($paris), '0,1', 'the first gets shards that nobody used');
+is(held_shards($tokyo), '2,3', 'and so does the second');
+is(shards_of(mints($paris, 50_000)), '0,1', 'the first mints on both of its own');
+is(shards_of(mints($tokyo, 50_000)), '2,3', 'and the second');
+like($paris->safe_psql('postgres', 'SELECT * FROM snowflake_lease_status()'),
+	qr/^held\|[0-9a-f]{16}\|2\|\d{4}-[^|]+\|\d{4}-[^|]+\|-?[\d.e-]+\|$/, 'what it knows of the registry');
+like(slurp_file($paris->logfile), qr/LOG:  this server has leased snowflake shards "0-1"/, 'its log says what it got');
+is($registry->safe_psql('postgres', <<'SQL'), "0|t\n1|t\n2|f\n3|f", 'the registry knows who and where');
+SELECT shard, holder = first_value(holder) OVER (ORDER BY shard) FROM snowflake_registry_leases
+WHERE host ~ ':\d+$' AND NOT free ORDER BY shard
+SQL
+is($registry->safe_psql('postgres', q(SELECT count(*) FROM snowflake_registry_leases WHERE host ~ '^tokyo at .+:\d+$')),
+	2, 'with a name that people gave');
+
+# --- a shard that is another's, however it is asked for
+fails_with($paris, 'SELECT snowflake_nextval(2)', '42501',
+	qr/shard 2 is not leased to this server.*It holds 0-1 of the registry's shards\./s, 'a named shard of the other server');
+fails_with($paris, "SET snowflake.shards = '2'; $nextval", '42501', qr/shard 2 is not leased to this server/, 'by SET');
+$paris->safe_psql('postgres', "CREATE ROLE app SUPERUSER LOGIN; ALTER ROLE app SET snowflake.shards = '2-3'");
+$paris->safe_psql('postgres', "CREATE DATABASE shop; ALTER DATABASE shop SET snowflake.shards = '1,2'");
+$paris->safe_psql('shop', 'CREATE EXTENSION snowflake');
+my ($status, $out, $err) = $paris->psql('postgres', $nextval, extra_params => [ '-U', 'app' ]);
+like($err, qr/shard 2 is not leased to this server/, 'by ALTER ROLE: refused');
+is($out, '', 'and nothing is minted');
+my @ids = split(/\n/, $paris->safe_psql('shop', "SELECT snowflake_nextval() FROM generate_series(1, 50000)"));
+is(shards_of(@ids), '1', 'by ALTER DATABASE: only what the server holds');
+fails_with($paris, 'SELECT snowflake_nextval(2)', '42501', qr/shard 2 is not leased/, 'a named one as well', dbname => 'shop');
+fails_with($paris, 'SELECT snowflake_nextval(0)', '42501', qr/shard 0 is not one of this server's/,
+	'and what the database is not to mint on', dbname => 'shop');
+
+# --- a list
+my $lima = leasing_server('lima', $registry, '2,5', '10s');
+is_holding($lima, '5', 'of a list, a server gets what is free');
+is(shards_of(mints($lima, 50_000)), '5', 'and mints on that');
+fails_with($lima, 'SELECT snowflake_nextval(2)', '55006',
+	qr/shard 2 is leased to another server\n.*tokyo at \S+:\d+ \(holder [0-9a-f]{16}\) has it until \d/s, 'the rest is refused, by name');
+is($lima->safe_psql('postgres', q(SELECT shard, held, holder ~ '^tokyo at' FROM snowflake_leases() ORDER BY shard)),
+	"2|f|t\n5|t|", 'and is seen');
+like(slurp_file($lima->logfile), qr/LOG:  the registry refuses 1 of the snowflake shards that this server wants/, 'and logged');
+$tokyo->stop;
+is_holding($lima, '2,5', 'a clean stop gives shards back, and another server gets them');
+is(shards_of(mints($lima, 50_000)), '2,5', 'and a session that minted before mints on them');
+
+# --- settings by reload: other shards, more, fewer, none
+sub set_by_reload
+{
+	my ($node, $conf) = @_;
+
+	$node->append_conf('postgresql.conf', $conf);
+	$node->reload;
+	return;
+}
+
+set_by_reload($lima, "snowflake.shards = '5,6'\n");
+is_holding($lima, '5,6', 'another list: what is not wanted is given back');
+is($registry->safe_psql('postgres', 'SELECT free FROM snowflake_registry_leases WHERE shard = 2'), 't', 'at once');
+fails_with($lima, 'SELECT snowflake_nextval(2)', '42501', qr/shard 2 is not/, 'and not minted on any more');
+set_by_reload($lima, "snowflake.shards = 'auto:4'\n");
+is_holding($lima, '4,5,6,7', 'four of them: it keeps what it has');
+set_by_reload($lima, "snowflake.shards = 'auto'\n");
+is_holding($lima, '4', 'one of them');
+is(shards_of(mints($lima, 50_000)), '4', 'and mints on that alone');
+$registry->safe_psql('postgres', "SELECT snowflake_registry_reserve(9, 'the importer')");
+set_by_reload($lima, "snowflake.shards = '9'\n");
+is_holding($lima, '', 'a reserved shard');
+fails_with($lima, $nextval, '42501', qr/shard 9 is reserved in the registry\n.*reserved for: the importer\./s, 'is refused');
+set_by_reload($lima, "snowflake.shards = ''\n");
+ok(wait_until($lima, q(SELECT current_setting('snowflake.shards') = '')), 'no shard is asked for');
+fails_with($lima, $nextval, '42501', qr/no shard is leased to this server\n.*It holds no shard\./s, 'and none is leased');
+set_by_reload($lima, "snowflake.shards = 'auto:1025'\n");
+wait_for_log($lima, qr/invalid value for parameter "snowflake\.shards": "auto:1025"\n.*"auto:1025" is not "auto" or "auto:N", with N from 1 to 1024\./s,
+	0, 'more than there are: not accepted');
+
+# --- without a registry all is as before, once it is taken away
+set_by_reload($lima, "snowflake.registry = ''\nsnowflake.shards = '4'\n");
+ok(wait_until($lima, q(SELECT state = 'off' FROM snowflake_lease_status())), 'the registry is taken away');
+is(shards_of(mints($lima, 100)), '4', 'then the list is minted on');
+set_by_reload($lima, "snowflake.shards = 'auto'\n");
+ok(wait_until($lima, q(SELECT state = 'none' FROM snowflake_lease_status())), 'auto without a registry');
+fails_with($lima, $nextval, '55000', qr/"snowflake\.shards" is "auto", and there is no registry/, 'is an error');
+$lima->stop;
+$lima->start;
+fails_with($lima, $nextval, '55000', qr/"snowflake\.shards" is "auto", and there is no registry/, 'at the start as well');
+my $open = PostgreSQL::Test::Cluster->new('open');
+$open->init;
+$open->start;
+$open->safe_psql('postgres', 'CREATE EXTENSION snowflake');
+$open->safe_psql('postgres', 'SELECT snowflake_nextval(3)');
+is(status_of($open), 'off', 'a server without a registry');
+set_by_reload($open, lease_conf($registry, '3', '10s'));
+is_holding($open, '3', 'gets one by a reload');
+is(shards_of(mints($open, 100)), '3', 'and mints on its list');
+fails_with($open, 'SELECT snowflake_nextval(5)', '42501', qr/shard 5 is not one of this server's/, 'and on nothing else');
+$open->stop;
+
+# --- the registry away, for shorter than a lease, and for longer
+set_by_reload($paris, "snowflake.lease = '4s'\n");
+$lima->stop;
+my $before = -s $paris->logfile;
+$registry->stop('immediate');
+ok(mints($paris, 10), 'the registry is away: it goes on');
+wait_for_log($paris, qr/LOG:  could not lease snowflake shards: could not reach the registry: /, $before, 'and logs that');
+for (1 .. 300)
+{
+	last if status_of($paris) eq 'ended';
+	sleep(0.1);
+}
+fails_with($paris, $nextval, '58000',
+	qr/cannot mint snowflake ids: could not reach the registry: .*This server's lease ended at \d/s, 'the lease has ended: an error says why');
+fails_with($paris, 'SELECT snowflake_nextval(1)', '58000', qr/cannot mint snowflake ids: could not reach the registry/, 'for a named shard as well');
+is($paris->safe_psql('postgres', 'SELECT last_error ~ $$^could not reach the registry$$ FROM snowflake_lease_status()'), 't', 'the status has it');
+$registry->start;
+ok(wait_until($paris, q(SELECT state = 'held' FROM snowflake_lease_status())), 'the registry is back');
+ok(mints($paris, 10), 'and minting goes on by itself');
+wait_for_log($paris, qr/LOG:  the registry of snowflake shards answers again/, $before, 'and the log says so');
+
+# --- a registry that hangs
+my $postmaster = (split(/\n/, slurp_file($registry->data_dir . '/postmaster.pid')))[0];
+$before = -s $paris->logfile;
+kill('STOP', $postmaster);
+my $began = time();
+wait_for_log($paris, qr/could not lease snowflake shards: the registry did not answer within 5 s/, $before, 'a registry that hangs: it is given up');
+$paris->stop;
+cmp_ok(time() - $began, '<', 30, 'and does not keep the server from stopping');
+kill('CONT', $postmaster);
+$paris->start;
+ok(mints($paris, 10), 'once it goes on, so does the server');
+
+# --- what the registry refuses
+for my $case (
+	[ 'a database without the extension', sub { registry_setting($registry, 'template1') },
+		qr/the registry's database has no extension snowflake_registry/ ],
+	[ 'a role without the right', sub { registry_setting($registry) =~ s/user=ids/user=nobody/r },
+		qr/the registry refused: permission denied for function snowflake_registry_lease/ ])
+{
+	my ($name, $setting, $reason) = @$case;
+
+	$registry->safe_psql('postgres', 'DROP ROLE IF EXISTS nobody; CREATE ROLE nobody LOGIN');
+	$tokyo->append_conf('postgresql.conf', "snowflake.registry = '" . $setting->() . "'\n");
+	$tokyo->start;
+	fails_with($tokyo, $nextval, '58000', qr/cannot mint snowflake ids: $reason/, $name);
+	$tokyo->stop;
+}
+my $other = leasing_server('other', $registry, 'auto', '4s', conf => "snowflake.layout = 'discord'\n");
+fails_with($other, $nextval, '58000',
+	qr/the registry refused: the snowflake registry is of another layout\. The registry's layout is "epoch=2010-.*", and the server's is "epoch=2015-/s,
+	'one layout a registry');
+$other->stop;
+
+# --- none is free
+$registry->safe_psql('postgres', <<'SQL');
+SELECT snowflake_registry_reserve(n, 'test') FROM generate_series(0, 1023) AS n
+WHERE n NOT IN (SELECT shard FROM snowflake_registry_leases WHERE NOT free)
+SQL
+my $late = leasing_server('late', $registry, 'auto', '4s');
+fails_with($late, $nextval, '55006', qr/no shard is free in the registry\n.*The next shard is free at \d/s, 'no shard is free');
+$paris->stop;
+ok(wait_until($late, q(SELECT state = 'held' FROM snowflake_lease_status())), 'until one is');
+ok(mints($late, 10), 'and minting begins by itself');
+
+done_testing();

@@ -1,0 +1,215 @@
+# Who goes on with its leases, and who begins anew: servers that stop, crash, are
+# copied, recovered, promoted, or start after a boot of the machine.  No id is
+# minted twice, and each mints as soon as it may.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
+use LeaseTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::RecursiveCopy;
+use PostgreSQL::Test::Utils;
+use SnowflakeTest;
+use Test::More;
+use Time::HiRes qw(sleep);
+
+my $nextval = 'SELECT snowflake_nextval()';
+my $registry = new_registry('registry');
+
+# All ids of all servers of this test.
+my %minted;
+
+# Mint on a server, at once, and on shards that are given; no id is known yet.
+sub mints_new
+{
+	my ($node, $shards, $name) = @_;
+	my @ids = mints($node, 20_000);
+	my @known = grep { $minted{$_}++ } @ids;
+
+	is(shards_of(@ids), $shards, "$name: mints on shards $shards");
+	is(@known, 0, "$name: no id twice");
+	return;
+}
+
+sub holder_of
+{
+	my ($node) = @_;
+	return $node->safe_psql('postgres', 'SELECT holder FROM snowflake_lease_status()');
+}
+
+# The files of a server, in another place.
+sub copy_of
+{
+	my ($node, $name) = @_;
+	my $copy = PostgreSQL::Test::Cluster->new($name);
+
+	mkdir $copy->basedir;
+	system_or_bail('cp', '-a', $node->data_dir, $copy->data_dir);
+	unlink $copy->data_dir . '/postmaster.pid';
+	$copy->append_conf('postgresql.conf', sprintf("port = %d", $copy->port));
+	return $copy;
+}
+
+# --- the same place: clean restart, crash, with and without the registry
+my $paris = leasing_server('paris', $registry, 'auto:2', '60s', init => { allows_streaming => 1 });
+mints_new($paris, '0,1', 'a new server');
+like(slurp_file($paris->logfile), qr/holder [0-9a-f]{16}: it has no record of leases\./, 'a new server is a new holder');
+my $holder = holder_of($paris);
+$paris->stop;
+is($registry->safe_psql('postgres', 'SELECT count(*) FROM snowflake_registry_leases WHERE NOT free'), 0,
+	'a clean stop gives the shards back');
+like(slurp_file($paris->logfile), qr/LOG:  this server has given back 2 leased snowflake shards/, 'and logs that');
+my $free_from = $registry->safe_psql('postgres', 'SELECT min(lease_until) FROM snowflake_registry_leases');
+my ($last) = sort { $b <=> $a } keys %minted;
+cmp_ok($registry->safe_psql('postgres', 'SELECT extract(epoch FROM max(lease_until)) * 1000 FROM snowflake_registry_leases'),
+	'==', ($last >> 22) + 1288834974657 + 1, 'up to the last tick that was minted in');
+$paris->start;
+mints_new($paris, '0,1', 'clean restart');
+is(holder_of($paris), $holder, 'clean restart: the same holder');
+$paris->stop('immediate');
+$paris->start;
+mints_new($paris, '0,1', 'crash');
+$paris->stop('immediate');
+$registry->stop;
+$paris->start;
+mints_new($paris, '0,1', 'crash, with the registry away');
+is(holder_of($paris), $holder, 'crash: the same holder');
+# it was cut off when it stopped: it keeps what it has
+$paris->stop;
+$paris->start;
+mints_new($paris, '0,1', 'clean restart, with the registry away');
+$registry->start;
+ok(wait_until($paris, 'SELECT last_error IS NULL FROM snowflake_lease_status()'), 'the registry is back');
+
+# the worker alone, ended by an administrator
+$paris->safe_psql('postgres',
+	q(SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'snowflake lease'));
+mints_new($paris, '0,1', 'the worker was ended');
+# a process crashed, and with it the memory of all
+$paris->append_conf('postgresql.conf', 'restart_after_crash = on');
+$paris->reload;
+my $pid = $paris->safe_psql('postgres', q(SELECT pid FROM pg_stat_activity WHERE backend_type = 'snowflake lease'));
+kill('KILL', $pid);
+wait_for_log($paris, qr/PID $pid\) was terminated by signal 9/, 0, 'a process crashed');
+ok(comes_back($paris), 'and the server comes back');
+mints_new($paris, '0,1', 'a process crashed');
+is(holder_of($paris), $holder, 'a process crashed: the same holder');
+
+# --- clones, beside their original
+$paris->safe_psql('postgres', 'CHECKPOINT');
+my $running = copy_of($paris, 'running');
+$running->start;
+mints_new($running, '2,3', 'copy of a running server');
+mints_new($paris, '0,1', 'beside it, the original');
+like(slurp_file($running->logfile),
+	qr/LOG:  this server is a new holder of snowflake leases\n.*DETAIL:  It is holder [0-9a-f]{16}: its record of leases is another server's\./,
+	'its log says that it begins anew');
+$running->stop;
+
+$paris->backup('base');
+my $restored = PostgreSQL::Test::Cluster->new('restored');
+$restored->init_from_backup($paris, 'base');
+$restored->start;
+ok(wait_until($restored, q(SELECT state = 'held' FROM snowflake_lease_status())), 'base backup: it leases');
+mints_new($restored, held_shards($restored), 'base backup');
+unlike(held_shards($restored), qr/\b[01]\b/, 'base backup: shards of its own');
+mints_new($paris, '0,1', 'beside it, the original');
+$restored->stop;
+
+$paris->stop;
+my $stopped = copy_of($paris, 'stopped');
+$paris->start;
+mints_new($paris, '0,1', 'stopped and started');
+$stopped->start;
+mints_new($stopped, held_shards($stopped), 'copy of a stopped server');
+unlike(held_shards($stopped), qr/\b[01]\b/, 'copy of a stopped server: shards of its own');
+$stopped->stop;
+
+# an older state of the files, copied back over them
+$paris->stop('immediate');
+my $saved = copy_of($paris, 'saved');
+$paris->start;
+mints_new($paris, '0,1', 'crash, and copied');
+$paris->stop('immediate');
+system_or_bail('cp', '-a', $saved->data_dir . '/.', $paris->data_dir);
+$paris->append_conf('postgresql.conf', sprintf("port = %d", $paris->port));
+$paris->start;
+my $anew = holder_of($paris);
+isnt($anew, $holder, 'an older state of the files: another holder');
+mints_new($paris, held_shards($paris), 'an older state of the files');
+unlike(held_shards($paris), qr/\b[01]\b/, 'an older state of the files: other shards');
+
+# --- another boot of the machine, and no time of birth, are no proof
+for my $place ([ BOOT => 'b29fc1f3-0e1c-4a80-95d8-6ad2a0e5b8b2' ], [ HOST => 'ids-1' ])
+{
+	my ($what, $value) = @$place;
+	my $before = held_shards($paris);
+
+	$holder = holder_of($paris);
+	$paris->stop('immediate');
+	start_in_place($paris, $what => $value);
+	mints_new($paris, held_shards($paris), "another $what");
+	isnt(holder_of($paris), $holder, "another $what: another holder");
+	isnt(held_shards($paris), $before, "another $what: fresh shards");
+	$paris->stop('immediate');
+	start_in_place($paris, $what => $value);
+	mints_new($paris, held_shards($paris), "another $what, crash");
+}
+like(slurp_file($paris->logfile), qr/holder [0-9a-f]{16}: the machine was booted since\./, 'the log tells why');
+like(slurp_file($paris->logfile), qr/holder [0-9a-f]{16}: its data directory is in another place\./, 'in each case');
+$paris->stop;
+
+# --- a list waits for the lease before to end
+my $lima = leasing_server('lima', $registry, '40', '5s');
+is(shards_of(mints($lima, 10)), '40', 'a list');
+$lima->stop('immediate');
+start_in_place($lima, BOOT => 'another');
+fails_with($lima, $nextval, '55006', qr/shard 40 is leased to another server/, 'after a boot it waits for its own lease');
+is_holding($lima, '40', 'until it has ended');
+$lima->stop;
+
+# --- a record that is damaged
+for my $damage ([ 'damaged', sub { substr($_[0], 100, 1) ^= "\1" } ], [ 'cut short', sub { substr($_[0], 300) = '' } ])
+{
+	my ($name, $change) = @$damage;
+	my $file = $lima->data_dir . '/snowflake.lease';
+	my $record = slurp_file($file);
+
+	$change->($record);
+	open(my $out, '>', $file) or die;
+	binmode $out;
+	print $out $record;
+	close($out);
+	my $size = -s $lima->logfile;
+	$lima->start;
+	wait_for_log($lima, qr/: its record of leases is damaged\./, $size, "a record that is $name does not count");
+	is_holding($lima, '40', 'and the server leases again');
+	$lima->stop;
+}
+
+# --- twins that no evidence tells apart: they part at the next renewal
+my $twin = leasing_server('first_twin', $registry, 'auto:1', '6s');
+$twin->stop;
+start_in_place($twin, SAME => 1);
+my $shard = held_shards($twin);
+mints($twin, 10);
+$twin->stop('immediate');
+my $second = copy_of($twin, 'second_twin');
+start_in_place($twin, SAME => 1);
+ok(mints($twin, 10), 'the first twin mints');
+start_in_place($second, SAME => 1);
+for (1 .. 300)
+{
+	last if held_shards($twin) ne held_shards($second);
+	sleep(0.1);
+}
+isnt(holder_of($twin), holder_of($second), 'twins: they are two holders');
+isnt(held_shards($twin), held_shards($second), 'twins: they hold other shards');
+like(slurp_file($twin->logfile) . slurp_file($second->logfile),
+	qr/: \S+:\d+ also calls in the name of the holder before\./, 'twins: the log tells');
+mints_new($twin, held_shards($twin), 'first twin, after that');
+mints_new($second, held_shards($second), 'second twin, after that');
+
+done_testing();
