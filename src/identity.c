@@ -168,7 +168,7 @@ identity_look_around(Identity *here)
 /*
  * Where a file is now: on which device of which host, since which boot of the
  * machine.  A container's number counts as a host here: a new container begins
- * anew.  False if there is no such file.
+ * again.  False if there is no such file.
  */
 bool
 identity_find_place(const char *file, Place *place)
