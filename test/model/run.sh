@@ -181,8 +181,8 @@ holds minting 'one server, 4 ticks of 2 ids' -DTICKS=4 -DPER_TICK=2
 holds minting 'a server and its standby, 3 ticks' -DPROMOTION -DTICKS=3
 holds lease 'leases, two servers and their clones, 4 ticks' -DTICKS=4
 holds lease 'leases, a registry that is restored, 3 ticks' -DRESTORE -DTICKS=3
-holds settled 'reading what is new, 3 transactions' -DTICKS=3
-holds settled 'reading twice' -DTICKS=2 -DPOLLS=2
+holds settled 'reading what is new, 3 transactions' -DTICKS=2
+holds settled 'reading twice, 3 ticks' -DTICKS=3 -DXIDS=2 -DPOLLS=2
 holds settled 'transactions that are prepared' -DTICKS=3 -DPREPARED -DXIDS=2
 for entry in "${SWITCHES[@]}"; do
     read -ra parts <<<"$entry"
