@@ -187,6 +187,24 @@ find_entry(int32 shard)
 				   compare_entries);
 }
 
+/* The leases of the entries that are held. */
+static Lease *
+list_leases(int *count)
+{
+	Lease *lease = palloc(Max(mine.count, 1) * sizeof(Lease));
+
+	*count = 0;
+	for (int i = 0; i < mine.count; i++)
+	{
+		const LeaseEntry *entry = &mine.entry[i];
+
+		if (entry->held)
+			lease[(*count)++] =
+				(Lease){entry->shard, entry->from, entry->until};
+	}
+	return lease;
+}
+
 /* The shards of the entries that are held, or of the others. */
 static int32 *
 list_shards(bool held, int *count)
@@ -468,7 +486,7 @@ lease_shards(void)
 
 	for (;;)
 	{
-		int32 *held = list_shards(true, &nheld);
+		Lease *held = list_leases(&nheld);
 		int32 *preferred = list_shards(false, &npreferred);
 
 		if (!propose_fence(&caller) ||
