@@ -193,7 +193,7 @@ COMMENT ON FUNCTION snowflake_registry_swap(text, bigint, bigint, text, interval
 --	  state     | shard | lease_from | lease_until | other
 --	 -----------+-------+------------+-------------+-----------------------
 --	  accepted  |       |            | now         |
---	  twin      |       |            | now         | who called in its name
+--	  clone     |       |            | now         | who called in its name
 --	  held      | has   | has        | has         |
 --	  taken     | has   |            | has         | who has it; NULL: the fence
 --	  reserved  | has   |            |             | for what
@@ -215,12 +215,12 @@ DECLARE
     more       int[];
 BEGIN
     IF NOT snowflake_registry_swap($1, $2, $3, $4, $13) THEN
-        RETURN QUERY SELECT 'twin', NULL::int, NULL::timestamptz, now, h.host
+        RETURN QUERY SELECT 'clone', NULL::int, NULL::timestamptz, now, h.host
                        FROM snowflake_registry_holders AS h WHERE h.holder = $1;
         RETURN;
     END IF;
 
-    -- a holder that is forgotten begins anew, and has nothing to lose
+    -- a holder that is forgotten begins as a new one, and has nothing to lose
     DELETE FROM snowflake_registry_holders AS h
      WHERE known IS NULL AND h.seen_at < now - interval '90 days'
        AND NOT EXISTS (SELECT FROM snowflake_registry_shards AS s WHERE s.holder = h.holder);

@@ -47,7 +47,7 @@
  * What it does not cover: two servers that no evidence tells apart, such as one
  * machine's memory, resumed twice.  They find out by the fence, a number that
  * each call swaps: the second to call presents an old one, drops all that it
- * holds, and begins anew.  So they can repeat ids until the next renewal, or,
+ * holds, and is a new holder.  So they can repeat ids until the next renewal, or,
  * if they parted while a call was unanswered, until the one after it.
  *
  * Calls.  The worker calls at half of the lease, soon after a failure or a
@@ -414,12 +414,12 @@ static bool
 give_back(const Lease *surplus, int count)
 {
 	RegistryCaller caller;
-	bool		   is_twin;
+	bool		   is_clone;
 
 	if (!propose_fence(&caller) ||
-		!registry_release(&caller, surplus, count, &is_twin, report.reason))
+		!registry_release(&caller, surplus, count, &is_clone, report.reason))
 		return attempt_failed(report.reason);
-	if (!is_twin)
+	if (!is_clone)
 		note_fence();
 	return true;
 }
@@ -474,7 +474,7 @@ note_answer(const RegistryAnswer *answer)
 
 /*
  * Ask the registry for what is wanted.  If it knows another server by this
- * one's name, begin anew and ask again.
+ * one's name, become a new holder and ask again.
  */
 static bool
 lease_shards(void)
@@ -494,10 +494,10 @@ lease_shards(void)
 							&answer, report.reason))
 			return attempt_failed(report.reason);
 		note_answer(&answer);
-		if (!answer.is_twin)
+		if (!answer.is_clone)
 			break;
 		begin_anew(psprintf("%s also calls in the name of the holder before",
-							answer.twin));
+							answer.clone));
 		publish();
 	}
 	note_fence();

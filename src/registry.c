@@ -441,8 +441,8 @@ read_row(RegistryAnswer *answer, const PGresult *rows, int row)
 	else
 	{
 		answer->now = time_in(rows, row, COLUMN_UNTIL, 0);
-		answer->is_twin = strcmp(row_state, "twin") == 0;
-		copy_other(answer->twin, rows, row);
+		answer->is_clone = strcmp(row_state, "clone") == 0;
+		copy_other(answer->clone, rows, row);
 	}
 }
 
@@ -489,7 +489,7 @@ registry_lease(const RegistryCaller *caller, const Lease *held, int nheld,
 /* Give leases back; each "until" is where it is to end. */
 bool
 registry_release(const RegistryCaller *caller, const Lease *leases,
-				 int nleases, bool *is_twin, char *reason)
+				 int nleases, bool *is_clone, char *reason)
 {
 	StringInfoData call;
 	PGresult	  *rows;
@@ -501,7 +501,7 @@ registry_release(const RegistryCaller *caller, const Lease *leases,
 	rows = call_function("*", call.data, reason);
 	if (rows == NULL)
 		return false;
-	*is_twin = strcmp(PQgetvalue(rows, 0, 0), "t") != 0;
+	*is_clone = strcmp(PQgetvalue(rows, 0, 0), "t") != 0;
 	PQclear(rows);
 	return true;
 }

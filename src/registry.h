@@ -23,8 +23,8 @@ typedef struct RegistryCaller
 
 typedef struct RegistryAnswer
 {
-	bool		is_twin; /* another server calls in the holder's name: */
-	char		twin[HELD_OTHER_SIZE];
+	bool		is_clone; /* another server calls in the holder's name: */
+	char		clone[HELD_OTHER_SIZE];
 	TimestampTz now;   /* by the registry's clock */
 	int			held;  /* so many shards */
 	Lease	   *lease; /* in ascending order, allocated */
@@ -38,7 +38,7 @@ extern bool registry_lease(const RegistryCaller *caller, const Lease *held,
 						   int nheld, const int32 *preferred, int npreferred,
 						   RegistryAnswer *answer, char *reason);
 extern bool registry_release(const RegistryCaller *caller, const Lease *leases,
-							 int nleases, bool *is_twin, char *reason);
+							 int nleases, bool *is_clone, char *reason);
 extern void registry_disconnect(void);
 
 #endif /* SNOWFLAKE_REGISTRY_H */

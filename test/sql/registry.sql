@@ -50,7 +50,7 @@ SELECT * FROM call('c', 0, 7, '{}', '{1,2,3,4}');
 -- a renewal: a lease begins when it began
 CALL pass(30);
 SELECT * FROM call('a', 5, 6, '{0,1}', NULL, 2);
--- an old fence: there is a twin
+-- an old fence: there is a clone
 SELECT * FROM call('a', 5, 9, '{0,1}', NULL, 2);
 -- an answer that was lost: the same call again, and it is renewed
 SELECT * FROM call('a', 6, 8, '{0,1}', NULL, 3);
