@@ -398,6 +398,18 @@ held_report(const HeldReport *report)
 	ConditionVariableBroadcast(&state->attempted);
 }
 
+/*
+ * The worker ends, and gives all shards back.  What it reported last is no reason
+ * any more for a shard that is not held: wait for the next worker.
+ */
+void
+held_forget_report(void)
+{
+	LWLockAcquire(held_lock, LW_EXCLUSIVE);
+	state->ended_us = 0;
+	LWLockRelease(held_lock);
+}
+
 /*-------------------------------------------------------------------------
  * What a session mints on
  *-------------------------------------------------------------------------

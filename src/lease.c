@@ -600,8 +600,10 @@ static void
 end(void)
 {
 	Lease *surplus = palloc((mine.count + 1) * sizeof(Lease));
-	int	   count = close_surplus(true, surplus);
+	int	   count;
 
+	held_forget_report();
+	count = close_surplus(true, surplus);
 	if (count == 0 || !store())
 		return;
 	if (!registry_connect(report.reason))

@@ -153,6 +153,10 @@ my %fault = (
 		kill('KILL', $pid) if $status == 0 && $pid;
 		comes_back($node) or die $node->name . ' does not come back';
 	},
+	'termination of the worker that leases' => sub {
+		my $node = some_server();
+		$node->psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'snowflake lease'");
+	},
 	'the registry is away for less than a lease' => sub {
 		push @short, stop_registry_for(1 + rand($LEASE / 8));
 	},
