@@ -176,7 +176,7 @@ $again->stop('immediate');
 $heir->promote;
 @minters = map { start_minters($_, 1, 'snowflake_nextval()') } $first, $second;
 use_registry($_, $heir) for $first, $second;
-ok(wait_until($third, 'SELECT last_error IS NULL FROM snowflake_lease_status()'), 'the standby is promoted');
+ok(wait_until($_, 'SELECT last_error IS NULL FROM snowflake_lease_status()'), 'the standby is promoted') for $third, $fourth;
 fails_with($third, $nextval, '55006', qr/no shard is free in the registry/, 'it fences itself');
 fails_with($fourth, $nextval, '55006', qr/shard 900 is not free yet.*The registry was fenced: no lease begins before \d/s, 'for a list as well');
 like(slurp_file($heir->logfile), qr/LOG:  the snowflake registry is fenced: no new lease begins before /, 'and logs that');
