@@ -183,7 +183,7 @@ COMMENT ON FUNCTION snowflake_registry_swap(text, bigint, bigint, text, interval
 
 -- The one call of a server: renew what it holds, and lease what it lacks.
 --
---	* "held": the shards that it holds, as far as it knows;
+--	* "held": the shards that it holds, as far as it knows, and their times;
 --	* "wanted": the shards that it is to hold; or NULL for "auto" of them, of
 --	  which it likes "preferred" best.
 --
@@ -193,14 +193,15 @@ COMMENT ON FUNCTION snowflake_registry_swap(text, bigint, bigint, text, interval
 --	  state     | shard | lease_from | lease_until | other
 --	 -----------+-------+------------+-------------+-----------------------
 --	  accepted  |       |            | now         |
---	  clone      |       |            | now         | who called in its name
+--	  clone     |       |            | now         | who called in its name
 --	  held      | has   | has        | has         |
 --	  taken     | has   |            | has         | who has it; NULL: the fence
 --	  reserved  | has   |            |             | for what
 --	  exhausted |       |            | a shard is free then, if ever |
 CREATE FUNCTION snowflake_registry_lease(
     holder text, fence bigint, next bigint, host text, layout text, last_shard int,
-    held int[], wanted int[], auto int, preferred int[], lease interval)
+    held int[], held_from timestamptz[], held_until timestamptz[],
+    wanted int[], auto int, preferred int[], lease interval)
 RETURNS TABLE (state text, shard int, lease_from timestamptz, lease_until timestamptz, other text)
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
     SET search_path = pg_catalog, @extschema@, pg_temp
@@ -213,23 +214,31 @@ DECLARE
     granted    int[];
     more       int[];
 BEGIN
-    IF NOT snowflake_registry_swap($1, $2, $3, $4, $11) THEN
+    IF NOT snowflake_registry_swap($1, $2, $3, $4, $13) THEN
         RETURN QUERY SELECT 'clone', NULL::int, NULL::timestamptz, now, h.host
                        FROM snowflake_registry_holders AS h WHERE h.holder = $1;
         RETURN;
     END IF;
 
-    -- a holder that is forgotten begins as a new holder, and has nothing to lose
+    -- a holder that is forgotten begins as a new one, and has nothing to lose
     DELETE FROM snowflake_registry_holders AS h
      WHERE known IS NULL AND h.seen_at < now - interval '90 days'
        AND NOT EXISTS (SELECT FROM snowflake_registry_shards AS s WHERE s.holder = h.holder);
 
-    -- renew: what the caller claims, and what it got when the answer was lost
-    WITH renewed AS (
+    -- renew: what the caller claims, and what it got when the answer was lost.  A
+    -- lease that is over by what the caller knows is no claim: after a restore
+    -- the row can be of an older lease of its, and another server was there since.
+    WITH claimed AS (
+        SELECT c.shard, c.lease_from, c.lease_until
+          FROM unnest($7, $8, $9) AS c (shard, lease_from, lease_until)
+    ), renewed AS (
         UPDATE snowflake_registry_shards AS s
-           SET lease_until = greatest(s.lease_until, now + $11)
-         WHERE s.holder = $1 AND s.lease_until > now AND s.reserved_for IS NULL
-           AND (s.shard = ANY ($7) OR known = $3 AND ($8 IS NULL OR s.shard = ANY ($8)))
+           SET lease_from = greatest(s.lease_from, c.lease_from),
+               lease_until = greatest(s.lease_until, c.lease_until, now + $13)
+          FROM snowflake_registry_shards AS same LEFT JOIN claimed AS c ON c.shard = same.shard
+         WHERE s.shard = same.shard
+           AND s.holder = $1 AND s.lease_until > now AND s.reserved_for IS NULL
+           AND (c.lease_until > now OR known = $3 AND ($10 IS NULL OR s.shard = ANY ($10)))
         RETURNING s.shard)
     SELECT coalesce(array_agg(shard), '{}') INTO granted FROM renewed;
 
@@ -239,12 +248,12 @@ BEGIN
           LEFT JOIN snowflake_registry_shards AS s USING (shard)
          WHERE s.reserved_for IS NULL AND not_before <= now
            AND coalesce(s.lease_until, '-infinity') <= now
-           AND a.shard <> ALL (granted) AND ($8 IS NULL OR a.shard = ANY ($8))
-         ORDER BY a.shard = ANY ($10) DESC NULLS LAST, s.lease_until NULLS FIRST, a.shard
-         LIMIT CASE WHEN $8 IS NULL THEN greatest($9 - cardinality(granted), 0) END
+           AND a.shard <> ALL (granted) AND ($10 IS NULL OR a.shard = ANY ($10))
+         ORDER BY a.shard = ANY ($12) DESC NULLS LAST, s.lease_until NULLS FIRST, a.shard
+         LIMIT CASE WHEN $10 IS NULL THEN greatest($11 - cardinality(granted), 0) END
     ), leased AS (
         INSERT INTO snowflake_registry_shards AS s (shard, holder, lease_from, lease_until)
-        SELECT f.shard, $1, greatest(f.lease_until, not_before), now + $11 FROM free AS f
+        SELECT f.shard, $1, greatest(f.lease_until, not_before), now + $13 FROM free AS f
         ON CONFLICT (shard) DO UPDATE
            SET holder = excluded.holder, lease_from = excluded.lease_from, lease_until = excluded.lease_until
         RETURNING s.shard)
@@ -259,19 +268,19 @@ BEGIN
                         CASE WHEN s.reserved_for IS NULL THEN greatest(s.lease_until, not_before) END,
                         coalesce(s.reserved_for,
                                  CASE WHEN s.lease_until > now THEN format('%s (holder %s)', h.host, s.holder) END)
-                   FROM (SELECT DISTINCT unnest($7 || $8)) AS a (shard)
+                   FROM (SELECT DISTINCT unnest($7 || $10)) AS a (shard)
                    LEFT JOIN snowflake_registry_shards AS s USING (shard)
                    LEFT JOIN snowflake_registry_holders AS h ON h.holder = s.holder
                   WHERE a.shard <> ALL (granted)
                   ORDER BY a.shard;
-    IF $8 IS NULL AND cardinality(granted) < $9 THEN
+    IF $10 IS NULL AND cardinality(granted) < $11 THEN
         RETURN QUERY SELECT 'exhausted', NULL::int, NULL::timestamptz, greatest(min(s.lease_until), not_before), NULL
                        FROM snowflake_registry_shards AS s
                       WHERE s.reserved_for IS NULL AND s.shard <> ALL (granted);
     END IF;
 END
 $$;
-COMMENT ON FUNCTION snowflake_registry_lease(text, bigint, bigint, text, text, int, int[], int[], int, int[], interval)
+COMMENT ON FUNCTION snowflake_registry_lease(text, bigint, bigint, text, text, int, int[], timestamptz[], timestamptz[], int[], int, int[], interval)
     IS 'renew a server''s leases, and lease what it lacks; called by servers';
 
 -- Give leases back: "ends" has, for each shard, the end of the last id minted.
@@ -388,7 +397,7 @@ AS $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA %s TO %s', '@extschema@', $1);
     EXECUTE format('GRANT EXECUTE ON FUNCTION
-        snowflake_registry_lease(text, bigint, bigint, text, text, int, int[], int[], int, int[], interval),
+        snowflake_registry_lease(text, bigint, bigint, text, text, int, int[], timestamptz[], timestamptz[], int[], int, int[], interval),
         snowflake_registry_release(text, bigint, bigint, text, text, int, int[], timestamptz[]) TO %s', $1);
 END
 $$;
@@ -399,7 +408,7 @@ REVOKE EXECUTE ON FUNCTION
     snowflake_registry_fence(interval),
     snowflake_registry_enter(text, int),
     snowflake_registry_swap(text, bigint, bigint, text, interval),
-    snowflake_registry_lease(text, bigint, bigint, text, text, int, int[], int[], int, int[], interval),
+    snowflake_registry_lease(text, bigint, bigint, text, text, int, int[], timestamptz[], timestamptz[], int[], int, int[], interval),
     snowflake_registry_release(text, bigint, bigint, text, text, int, int[], timestamptz[]),
     snowflake_registry_reserve(int, text),
     snowflake_registry_unreserve(int),

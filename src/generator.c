@@ -123,9 +123,8 @@ StaticAssertDecl(sizeof(ShardState) <= PG_CACHE_LINE_SIZE &&
 typedef enum Outcome
 {
 	TAKEN,
-	EXHAUSTED, /* no position left in this tick */
-	STALE,	   /* the tick given is over: read the clock */
-	CLOSED	   /* the shard is not leased */
+	EXHAUSTED, /* no position left in this tick, or the shard is closed */
+	STALE	   /* the tick given is over: read the clock */
 } Outcome;
 
 /* A call on its way to an id. */
@@ -560,7 +559,7 @@ take(ShardState *shard, const Layout *layout, int64 tick, int64 floor,
 		shard->counters.minted++;
 	}
 	else if (layout_position_tick(layout, last) > tick)
-		outcome = last == NEVER ? CLOSED : STALE;
+		outcome = last == NEVER ? EXHAUSTED : STALE;
 	else
 	{
 		shard->counters.exhausted++;
@@ -571,7 +570,7 @@ take(ShardState *shard, const Layout *layout, int64 tick, int64 floor,
 }
 
 /* Wait until a shard is leased, or fail with the reason why it is not. */
-static pg_noinline void
+static void
 wait_for_lease(int32 shard)
 {
 	HeldWait wait = {0};
@@ -580,6 +579,18 @@ wait_for_lease(int32 shard)
 		held_wait(&wait, shard);
 	ConditionVariableCancelSleep();
 	note_wait(wait.waited_us);
+}
+
+/* Wait until the shard of this call has room again. */
+static pg_noinline void
+wait_for_room(int64 tick)
+{
+	int32 shard = (PaddedShard *) my_call.shard - shards;
+
+	if (held_is_open(shard))
+		wait_for_tick_after(tick);
+	else
+		wait_for_lease(shard);
 }
 
 /*
@@ -600,6 +611,20 @@ find_own_shards(void)
 	return own;
 }
 
+/*
+ * None of these shards has room in a tick.  Give the same for the next tick; or
+ * others, if shards were opened or closed since the session found its own.
+ */
+static pg_noinline const OwnShards *
+wait_for_room_on(const OwnShards *own, int64 tick)
+{
+	if (held_is_on() && held_has_changed())
+		return find_own_shards();
+	met_others = false; /* the first shard has the most room after it */
+	wait_for_tick_after(tick);
+	return own;
+}
+
 /* Mint on one shard, waiting for the next tick while this one is exhausted. */
 static int64
 mint_on(const Layout *layout, int32 shard)
@@ -616,9 +641,7 @@ mint_on(const Layout *layout, int32 shard)
 		if (outcome == TAKEN)
 			return layout_id_at(layout, position, shard);
 		if (outcome == EXHAUSTED)
-			wait_for_tick_after(tick);
-		else if (outcome == CLOSED)
-			wait_for_lease(shard);
+			wait_for_room(tick);
 	}
 }
 
@@ -725,15 +748,8 @@ mint_on_own(const Layout *layout, const OwnShards *own)
 				return id;
 			}
 		}
-		if (outcome == CLOSED ||
-			(outcome == EXHAUSTED && held_is_on() && held_has_changed()))
-			own = find_own_shards();
-		else if (outcome == EXHAUSTED)
-		{
-			met_others =
-				false; /* the first shard has the most room after it */
-			wait_for_tick_after(tick);
-		}
+		if (outcome == EXHAUSTED)
+			own = wait_for_room_on(own, tick);
 	}
 }
 
@@ -779,27 +795,6 @@ prepare_to_mint(void)
 }
 
 /*
- * A shard is not among those that this session mints on.  If it is among those
- * that snowflake.shards asks for, minting tells why; else raise an error.
- */
-static pg_noinline void
-check_asked_for(int32 shard)
-{
-	const OwnShards *asked = settings_asked_shards();
-
-	if (asked->count == 0 || owns_shard(asked, shard))
-		return;
-	ereport(
-		ERROR,
-		(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-		 errmsg("shard %d is not one of this server's", shard),
-		 errdetail("\"snowflake.shards\" is \"%s\".",
-				   settings_own_shards_text()),
-		 errhint(
-			 "Call snowflake_nextval() without an argument to mint on this server's own shards.")));
-}
-
-/*
  * The shards to mint on where snowflake.shards does not list any: those that
  * are leased.
  */
@@ -823,12 +818,19 @@ snowflake_nextval_shard(PG_FUNCTION_ARGS)
 {
 	int32			 shard = PG_GETARG_INT32(0);
 	const Layout	*layout = prepare_to_mint();
-	const OwnShards *own = settings_own_shards();
+	const OwnShards *own = settings_asked_shards();
 
 	if (shard < 0 || shard > layout_last_shard(layout))
 		report_part_range(layout, "shard", shard, layout_last_shard(layout));
 	if (own->count > 0 && !owns_shard(own, shard))
-		check_asked_for(shard);
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("shard %d is not one of this server's", shard),
+			 errdetail("\"snowflake.shards\" is \"%s\".",
+					   settings_own_shards_text()),
+			 errhint(
+				 "Call snowflake_nextval() without an argument to mint on this server's own shards.")));
 	PG_RETURN_INT64(note_mint(mint_on(layout, shard)));
 }
 

@@ -22,7 +22,7 @@
  *
  * A note about locking:
  *	- HeldState and the leases are read and written under held_lock, an LWLock,
- *	  but for "is_on", "opened", "attempts" and "asked", which are atomics.
+ *	  but for "is_on", "changes", "attempts" and "asked", which are atomics.
  *	- The horizon is raised under held_lock, shared; the common end is lowered
  *	  under it, exclusive.  So the one never passes the other.
  *	- "attempted" is broadcast after each attempt to reach the registry, and
@@ -99,7 +99,7 @@ typedef struct ShardLease
 typedef struct HeldState
 {
 	pg_atomic_uint32  is_on;	/* nothing is minted without a lease */
-	pg_atomic_uint32  opened;	/* how often a shard was */
+	pg_atomic_uint32  changes;	/* how often a shard was opened or closed */
 	pg_atomic_uint32  asked;	/* a session wants an attempt */
 	pg_atomic_uint64  attempts; /* to reach the registry, ended */
 	TimestampTz		  end;		/* the common one; DT_NOEND: without leases */
@@ -113,8 +113,8 @@ typedef struct HeldState
 static HeldState *state = NULL;
 static LWLock	 *held_lock = NULL;
 
-/* "opened" when this session found its shards last, and what it found. */
-static uint32	  my_opened = 0;
+/* "changes" when this session found its shards last, and what it found. */
+static uint32	  my_changes = 0;
 static OwnShards *my_shards = NULL;
 
 
@@ -149,7 +149,7 @@ held_shmem_startup(void)
 		return;
 	memset(state, 0, held_shmem_size());
 	pg_atomic_init_u32(&state->is_on, on);
-	pg_atomic_init_u32(&state->opened, 0);
+	pg_atomic_init_u32(&state->changes, 1); /* nobody has seen it */
 	pg_atomic_init_u32(&state->asked, 0);
 	pg_atomic_init_u64(&state->attempts, 0);
 	state->end = on ? DT_NOBEGIN : DT_NOEND;
@@ -323,7 +323,7 @@ held_note_open(int32 shard)
 	LWLockAcquire(held_lock, LW_EXCLUSIVE);
 	state->leases[shard].stage = OPEN;
 	LWLockRelease(held_lock);
-	(void) pg_atomic_fetch_add_u32(&state->opened, 1);
+	(void) pg_atomic_fetch_add_u32(&state->changes, 1);
 	ConditionVariableBroadcast(&state->attempted);
 }
 
@@ -342,6 +342,7 @@ void
 held_drop(int32 shard)
 {
 	set_lease(&(Lease){shard, 0, 0}, NOT_HELD);
+	(void) pg_atomic_fetch_add_u32(&state->changes, 1);
 }
 
 /*
@@ -397,16 +398,28 @@ held_report(const HeldReport *report)
 	ConditionVariableBroadcast(&state->attempted);
 }
 
+/*
+ * The worker ends, and gives all shards back.  What it reported last is no reason
+ * any more for a shard that is not held: wait for the next worker.
+ */
+void
+held_forget_report(void)
+{
+	LWLockAcquire(held_lock, LW_EXCLUSIVE);
+	state->ended_us = 0;
+	LWLockRelease(held_lock);
+}
+
 /*-------------------------------------------------------------------------
  * What a session mints on
  *-------------------------------------------------------------------------
  */
 
-/* Was a shard opened since this session found its shards? */
+/* Was a shard opened or closed since this session found its shards? */
 bool
 held_has_changed(void)
 {
-	return my_opened != pg_atomic_read_u32(&state->opened);
+	return my_changes != pg_atomic_read_u32(&state->changes);
 }
 
 static OwnShards *
@@ -430,7 +443,7 @@ held_own_shards(void)
 	OwnShards		*before = my_shards;
 	OwnShards		*own;
 
-	my_opened = pg_atomic_read_u32(&state->opened);
+	my_changes = pg_atomic_read_u32(&state->changes);
 	if (!held_is_on())
 	{
 		settings_narrow_shards(asked);

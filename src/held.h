@@ -93,5 +93,6 @@ extern void	  held_find_end(void);
 extern uint64 held_holder(void);
 extern void	  held_note_holder(uint64 holder);
 extern void	  held_report(const HeldReport *report);
+extern void	  held_forget_report(void);
 
 #endif /* SNOWFLAKE_HELD_H */

@@ -87,7 +87,7 @@ identity_start_mode(void)
 	return START_ALONE;
 }
 
-/* What tells a file from its copies.  False if there is no such file. */
+/* What tells a file from others with the same contents.  False if there is no such file. */
 static bool
 look_at_file(const char *file, Place *place)
 {
@@ -167,8 +167,8 @@ identity_look_around(Identity *here)
 
 /*
  * Where a file is now: on which device of which host, since which boot of the
- * machine.  A container's number counts as a host here: a new container begins
- * again.  False if there is no such file.
+ * machine.  A container's number counts as a host here: a new container is
+ * another place.  False if there is no such file.
  */
 bool
 identity_find_place(const char *file, Place *place)

@@ -47,7 +47,7 @@
  * What it does not cover: two servers that no evidence tells apart, such as one
  * machine's memory, resumed twice.  They find out by the fence, a number that
  * each call swaps: the second to call presents an old one, drops all that it
- * holds, and begins as a new holder.  So they can repeat ids until the next renewal, or,
+ * holds, and is a new holder.  So they can repeat ids until the next renewal, or,
  * if they parted while a call was unanswered, until the one after it.
  *
  * Calls.  The worker calls at half of the lease, soon after a failure or a
@@ -185,6 +185,24 @@ find_entry(int32 shard)
 
 	return bsearch(&key, mine.entry, mine.count, sizeof(LeaseEntry),
 				   compare_entries);
+}
+
+/* The leases of the entries that are held. */
+static Lease *
+list_leases(int *count)
+{
+	Lease *lease = palloc(Max(mine.count, 1) * sizeof(Lease));
+
+	*count = 0;
+	for (int i = 0; i < mine.count; i++)
+	{
+		const LeaseEntry *entry = &mine.entry[i];
+
+		if (entry->held)
+			lease[(*count)++] =
+				(Lease){entry->shard, entry->from, entry->until};
+	}
+	return lease;
 }
 
 /* The shards of the entries that are held, or of the others. */
@@ -456,7 +474,7 @@ note_answer(const RegistryAnswer *answer)
 
 /*
  * Ask the registry for what is wanted.  If it knows another server by this
- * one's name, begin as a new holder and ask again.
+ * one's name, become a new holder and ask again.
  */
 static bool
 lease_shards(void)
@@ -468,7 +486,7 @@ lease_shards(void)
 
 	for (;;)
 	{
-		int32 *held = list_shards(true, &nheld);
+		Lease *held = list_leases(&nheld);
 		int32 *preferred = list_shards(false, &npreferred);
 
 		if (!propose_fence(&caller) ||
@@ -582,8 +600,10 @@ static void
 end(void)
 {
 	Lease *surplus = palloc((mine.count + 1) * sizeof(Lease));
-	int	   count = close_surplus(true, surplus);
+	int	   count;
 
+	held_forget_report();
+	count = close_surplus(true, surplus);
 	if (count == 0 || !store())
 		return;
 	if (!registry_connect(report.reason))

@@ -9,7 +9,7 @@
  * its device, the host, the boot of the machine, and the server's incarnation.
  *
  * The file is made again each time it is written, and says which file it is.  So
- * a copy is found, and so is an older state of the file that somebody copied
+ * a clone is found, and so is an older state of the file that somebody copied
  * back over it.  A record that is not provably of this place does not count.
  * Nobody needs to remove it, and a mistake costs leases, not ids.
  *

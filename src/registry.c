@@ -355,6 +355,33 @@ append_shards(StringInfo call, const int32 *shard, int count)
 	appendStringInfoString(call, "}'");
 }
 
+/* The shards of leases. */
+static void
+append_leases(StringInfo call, const Lease *lease, int count)
+{
+	int32 *shard = palloc(Max(count, 1) * sizeof(int32));
+
+	for (int i = 0; i < count; i++)
+		shard[i] = lease[i].shard;
+	append_shards(call, shard, count);
+}
+
+/* The times of leases that are at this offset in them. */
+static void
+append_times(StringInfo call, const Lease *lease, int count, size_t offset)
+{
+	appendStringInfoString(call, ", ARRAY[");
+	for (int i = 0; i < count; i++)
+		appendStringInfo(call,
+						 "%stimestamptz 'epoch' + " INT64_FORMAT
+						 " * interval '1 microsecond'",
+						 i == 0 ? "" : ", ",
+						 *(const TimestampTz *) ((const char *) &lease[i] +
+												 offset) +
+							 UNIX_EPOCH_US);
+	appendStringInfoString(call, "]::timestamptz[]");
+}
+
 static TimestampTz
 time_in(const PGresult *rows, int row, int column, TimestampTz if_null)
 {
@@ -424,7 +451,7 @@ read_row(RegistryAnswer *answer, const PGresult *rows, int row)
  * asks for beyond that.
  */
 bool
-registry_lease(const RegistryCaller *caller, const int32 *held, int nheld,
+registry_lease(const RegistryCaller *caller, const Lease *held, int nheld,
 			   const int32 *preferred, int npreferred, RegistryAnswer *answer,
 			   char *reason)
 {
@@ -433,7 +460,9 @@ registry_lease(const RegistryCaller *caller, const int32 *held, int nheld,
 	PGresult		*rows;
 
 	begin_call(&call, "snowflake_registry_lease", caller);
-	append_shards(&call, held, nheld);
+	append_leases(&call, held, nheld);
+	append_times(&call, held, nheld, offsetof(Lease, from));
+	append_times(&call, held, nheld, offsetof(Lease, until));
 	if (asked->automatic > 0)
 		appendStringInfo(&call, ", NULL, %d", asked->automatic);
 	else
@@ -462,21 +491,13 @@ bool
 registry_release(const RegistryCaller *caller, const Lease *leases,
 				 int nleases, bool *is_clone, char *reason)
 {
-	int32		  *shard = palloc(nleases * sizeof(int32));
 	StringInfoData call;
 	PGresult	  *rows;
 
-	for (int i = 0; i < nleases; i++)
-		shard[i] = leases[i].shard;
 	begin_call(&call, "snowflake_registry_release", caller);
-	append_shards(&call, shard, nleases);
-	appendStringInfoString(&call, ", ARRAY[");
-	for (int i = 0; i < nleases; i++)
-		appendStringInfo(&call,
-						 "%stimestamptz 'epoch' + " INT64_FORMAT
-						 " * interval '1 microsecond'",
-						 i == 0 ? "" : ", ", leases[i].until + UNIX_EPOCH_US);
-	appendStringInfoString(&call, "]::timestamptz[])");
+	append_leases(&call, leases, nleases);
+	append_times(&call, leases, nleases, offsetof(Lease, until));
+	appendStringInfoChar(&call, ')');
 	rows = call_function("*", call.data, reason);
 	if (rows == NULL)
 		return false;

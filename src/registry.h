@@ -34,7 +34,7 @@ typedef struct RegistryAnswer
 
 /* Each of them false, with the reason, if it cannot be done. */
 extern bool registry_connect(char *reason);
-extern bool registry_lease(const RegistryCaller *caller, const int32 *held,
+extern bool registry_lease(const RegistryCaller *caller, const Lease *held,
 						   int nheld, const int32 *preferred, int npreferred,
 						   RegistryAnswer *answer, char *reason);
 extern bool registry_release(const RegistryCaller *caller, const Lease *leases,

@@ -104,7 +104,7 @@
  *
  * What stays outside, because nothing can prevent it: two servers that were one
  * and cannot know it, as when a machine is resumed twice from an image of its
- * memory, or when files are copied back in place while the machine runs.  Both
+ * memory, or when a volume is put back to a snapshot while the machine runs.  Both
  * mint on the lease until both have called the registry, where the fence
  * makes the second one a new holder.  And two registries.
  */

@@ -7,10 +7,15 @@ CREATE EXTENSION snowflake_registry;
 SET timezone = 'UTC';
 SET datestyle = 'ISO';
 
+-- What a holder knows of its leases: what the registry has, or an earlier end.
+CREATE FUNCTION times(shards int[], field text, no_later timestamptz DEFAULT NULL) RETURNS timestamptz[] LANGUAGE sql STABLE AS $$
+    SELECT array_agg(least((to_jsonb(s) ->> field)::timestamptz, no_later) ORDER BY n)
+      FROM unnest(shards) WITH ORDINALITY AS h (shard, n) LEFT JOIN snowflake_registry_shards AS s USING (shard)
+$$;
 -- A call with these numbers, for leases of a minute.  It shows when they began,
 -- compared with the lease before, and how long they last, to ten seconds.
 CREATE FUNCTION call(holder text, fence bigint, next bigint, held int[], wanted int[],
-    auto int DEFAULT NULL, preferred int[] DEFAULT '{}', lease interval DEFAULT '1 min')
+    auto int DEFAULT NULL, preferred int[] DEFAULT '{}', lease interval DEFAULT '1 min', until timestamptz DEFAULT NULL)
 RETURNS TABLE (state text, shard int, began text, lasts numeric, other text) LANGUAGE sql VOLATILE AS $$
     SELECT l.state, l.shard,
            CASE WHEN l.lease_from > clock_timestamp() THEN 'in the future'
@@ -21,7 +26,8 @@ RETURNS TABLE (state text, shard int, began text, lasts numeric, other text) LAN
            round(extract(epoch FROM l.lease_until - clock_timestamp()), -1), l.other
       FROM (SELECT array_agg(b) AS rows FROM snowflake_registry_shards AS b) AS b,
            snowflake_registry_lease(holder, fence, next, 'host of ' || holder, 'epoch=x', 7,
-                                    held, wanted, auto, preferred, lease) AS l
+                                    held, times(held, 'lease_from'), times(held, 'lease_until', until),
+                                    wanted, auto, preferred, lease) AS l
       LEFT JOIN snowflake_registry_state AS s ON true
       LEFT JOIN unnest(b.rows) AS before ON before.shard = l.shard
 $$;
@@ -103,15 +109,23 @@ UPDATE snowflake_registry_state SET place = '1/00000001/1';
 SELECT * FROM call('j', 4, 5, '{5}', NULL, 2);
 SELECT * FROM call('k', 0, 5, '{}', NULL, 1);
 SELECT place = snowflake_registry_place() AS known FROM snowflake_registry_state;
+-- what it claims is over, by what it knows itself: the registry has an older lease
+SELECT * FROM call('j', 5, 6, '{5}', '{5}', until => clock_timestamp() - interval '1 s');
 -- a server that knows more than the registry goes on with what it claims
 SELECT * FROM call('j', 50, 51, '{5,6}', NULL, 2);
+-- and what it claims may have begun later than the lease that the registry has
+SELECT l.lease_from = known.lease_from AS later
+  FROM (SELECT clock_timestamp() - interval '1 s' AS lease_from) AS known,
+       snowflake_registry_lease('j', 51, 52, 'host of j', 'epoch=x', 7, '{5}', ARRAY[known.lease_from],
+                                ARRAY[clock_timestamp() + interval '1 s'], '{5}', NULL, '{}', '1 min') AS l
+ WHERE l.shard = 5;
 -- a holder that nobody has seen for long, and that left no trace, is forgotten
 UPDATE snowflake_registry_holders SET seen_at = '2020-01-01' WHERE holder IN ('f', 'j');
 SELECT state FROM call('l', 0, 1, '{}', '{}');
 SELECT holder FROM snowflake_registry_holders WHERE holder IN ('f', 'j');
 
 -- One layout, and one isolation level.
-SELECT * FROM snowflake_registry_lease('z', 0, 1, 'z', 'epoch=y', 7, '{}', '{}', NULL, '{}', '1 min');
+SELECT * FROM snowflake_registry_lease('z', 0, 1, 'z', 'epoch=y', 7, '{}', '{}', '{}', '{}', NULL, '{}', '1 min');
 \echo :SQLSTATE
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT * FROM call('z', 0, 1, '{}', '{}');
@@ -126,11 +140,11 @@ ROLLBACK;
 -- A role that leases, and does nothing else.
 CREATE ROLE regress_snowflake_server;
 SET ROLE regress_snowflake_server;
-SELECT * FROM snowflake_registry_lease('z', 0, 1, 'z', 'epoch=x', 7, '{}', '{}', NULL, '{}', '1 min');
+SELECT * FROM snowflake_registry_lease('z', 0, 1, 'z', 'epoch=x', 7, '{}', '{}', '{}', '{}', NULL, '{}', '1 min');
 RESET ROLE;
 SELECT snowflake_registry_grant('regress_snowflake_server');
 SET ROLE regress_snowflake_server;
-SELECT state FROM snowflake_registry_lease('z', 0, 1, 'z', 'epoch=x', 7, '{}', '{}', NULL, '{}', '1 min');
+SELECT state FROM snowflake_registry_lease('z', 0, 1, 'z', 'epoch=x', 7, '{}', '{}', '{}', '{}', NULL, '{}', '1 min');
 SELECT snowflake_registry_release('z', 1, 2, 'z', 'epoch=x', 7, '{}', '{}');
 SELECT snowflake_registry_fence();
 SELECT snowflake_registry_reserve(1, 'me');

@@ -1,4 +1,4 @@
-# Who goes on with its leases, and who begins as a new holder: servers that stop, crash, are
+# Who goes on with its leases, and who is a new holder: servers that stop, crash, are
 # copied, recovered, promoted, or start after a boot of the machine.  No id is
 # minted twice, and each mints as soon as it may.
 
@@ -71,6 +71,19 @@ is(holder_of($paris), $holder, 'clean restart: the same holder');
 $paris->stop('immediate');
 $paris->start;
 mints_new($paris, '0,1', 'crash');
+# after a crash only the horizon tells what was minted: nothing less is given back
+($last) = sort { $b <=> $a } keys %minted;
+$paris->stop('immediate');
+$paris->start;
+is_holding($paris, '0,1', 'crash, and nothing minted since');
+$paris->stop;
+is($registry->safe_psql('postgres',
+		sprintf('SELECT count(*) FROM snowflake_registry_leases WHERE lease_until <= to_timestamp(%.3f)', (($last >> 22) + 1288834974657) / 1000)),
+	0, 'and stopped: the shards are given back from after the last id on');
+# the horizon may be a second ahead, and then so is the end of the lease
+$registry->poll_query_until('postgres', 'SELECT count(*) = 0 FROM snowflake_registry_leases WHERE NOT free') or die;
+$paris->start;
+mints_new($paris, '0,1', 'crash, and stopped');
 $paris->stop('immediate');
 $registry->stop;
 $paris->start;
@@ -101,11 +114,11 @@ is(holder_of($paris), $holder, 'a process crashed: the same holder');
 $paris->safe_psql('postgres', 'CHECKPOINT');
 my $running = copy_of($paris, 'running');
 $running->start;
-mints_new($running, '2,3', 'clone of a running server');
+mints_new($running, '2,3', 'a running server copied');
 mints_new($paris, '0,1', 'beside it, the original');
 like(slurp_file($running->logfile),
 	qr/LOG:  this server is a new holder of snowflake leases\n.*DETAIL:  It is holder [0-9a-f]{16}: its record of leases is another server's\./,
-	'its log says that it begins as a new holder');
+	'its log says that it is a new holder');
 $running->stop;
 
 $paris->backup('base');
@@ -123,8 +136,8 @@ my $stopped = copy_of($paris, 'stopped');
 $paris->start;
 mints_new($paris, '0,1', 'stopped and started');
 $stopped->start;
-mints_new($stopped, held_shards($stopped), 'clone of a stopped server');
-unlike(held_shards($stopped), qr/\b[01]\b/, 'clone of a stopped server: shards of its own');
+mints_new($stopped, held_shards($stopped), 'a stopped server copied');
+unlike(held_shards($stopped), qr/\b[01]\b/, 'a stopped server copied: shards of its own');
 $stopped->stop;
 
 # an older state of the files, copied back over them
@@ -136,8 +149,8 @@ $paris->stop('immediate');
 system_or_bail('cp', '-a', $saved->data_dir . '/.', $paris->data_dir);
 $paris->append_conf('postgresql.conf', sprintf("port = %d", $paris->port));
 $paris->start;
-my $again = holder_of($paris);
-isnt($again, $holder, 'an older state of the files: another holder');
+my $other = holder_of($paris);
+isnt($other, $holder, 'an older state of the files: another holder');
 mints_new($paris, held_shards($paris), 'an older state of the files');
 unlike(held_shards($paris), qr/\b[01]\b/, 'an older state of the files: other shards');
 
@@ -189,27 +202,27 @@ for my $damage ([ 'damaged', sub { substr($_[0], 100, 1) ^= "\1" } ], [ 'cut sho
 	$lima->stop;
 }
 
-# --- clones that no evidence tells apart: they part at the next renewal
-my $clone = leasing_server('first_twin', $registry, 'auto:1', '6s');
-$clone->stop;
-start_in_place($clone, SAME => 1);
-my $shard = held_shards($clone);
-mints($clone, 10);
-$clone->stop('immediate');
-my $second = copy_of($clone, 'second_twin');
-start_in_place($clone, SAME => 1);
-ok(mints($clone, 10), 'the first clone mints');
+# --- two servers of one that no evidence tells apart: they part at the next renewal
+my $first = leasing_server('first_one', $registry, 'auto:1', '6s');
+$first->stop;
+start_in_place($first, SAME => 1);
+my $shard = held_shards($first);
+mints($first, 10);
+$first->stop('immediate');
+my $second = copy_of($first, 'second_one');
+start_in_place($first, SAME => 1);
+ok(mints($first, 10), 'the first one mints');
 start_in_place($second, SAME => 1);
 for (1 .. 300)
 {
-	last if held_shards($clone) ne held_shards($second);
+	last if held_shards($first) ne held_shards($second);
 	sleep(0.1);
 }
-isnt(holder_of($clone), holder_of($second), 'clones: they are two holders');
-isnt(held_shards($clone), held_shards($second), 'clones: they hold other shards');
-like(slurp_file($clone->logfile) . slurp_file($second->logfile),
-	qr/: \S+:\d+ also calls in the name of the holder before\./, 'clones: the log tells');
-mints_new($clone, held_shards($clone), 'first clone, after that');
-mints_new($second, held_shards($second), 'second clone, after that');
+isnt(holder_of($first), holder_of($second), 'two of one: they are two holders');
+isnt(held_shards($first), held_shards($second), 'two of one: they hold other shards');
+like(slurp_file($first->logfile) . slurp_file($second->logfile),
+	qr/: (?:first|second)_one at \S+:\d+ also calls in the name of the holder before\./, 'two of one: the log tells');
+mints_new($first, held_shards($first), 'the first one, after that');
+mints_new($second, held_shards($second), 'the second one, after that');
 
 done_testing();

@@ -35,6 +35,15 @@ start_with_clock($paris, 3600);
 fails_with($paris, $nextval, '58000', qr/clock is .* ahead of the lease/, 'started with a clock an hour ahead');
 $paris->stop;
 
+# --- a crash, and a clock that was set back meanwhile: nothing below its own horizon
+start_with_clock($paris, 0);
+mints($paris, 1);
+$paris->stop('immediate');
+start_with_clock($paris, -20);
+fails_with($paris, $nextval, '58000', qr/clock is (?:1\d|2\d)\.\d s behind the snowflake horizon that was found at the start/,
+	'a crash, and the clock was set back: it waits');
+$paris->stop;
+
 # --- a clock behind: as without a registry, on shards that nobody used lately
 start_with_clock($paris, 0);
 ok(mints($paris, 1), 'a clock that is right');
@@ -152,6 +161,10 @@ $again->backup('now');
 my $heir = PostgreSQL::Test::Cluster->new('heir');
 $heir->init_from_backup($again, 'now', has_streaming => 1);
 $heir->start;
+# these two cannot lease from a standby
+my $third = leasing_server('third', $heir, 'auto:1', '8s');
+my $fourth = leasing_server('fourth', $heir, '900', '8s');
+fails_with($third, $nextval, '58000', qr/the registry refused: cannot set transaction read-write mode during recovery/, 'a standby leases nothing');
 $again->wait_for_catchup($heir);
 $heir->append_conf('postgresql.conf', "primary_conninfo = ''\n");
 $heir->reload;
@@ -162,9 +175,8 @@ ok(wait_until($again, "SELECT lease_until > clock_timestamp() + interval '7 s' F
 $again->stop('immediate');
 $heir->promote;
 @minters = map { start_minters($_, 1, 'snowflake_nextval()') } $first, $second;
-my $third = leasing_server('third', $heir, 'auto:1', '8s');
 use_registry($_, $heir) for $first, $second;
-my $fourth = leasing_server('fourth', $heir, '900', '8s');
+ok(wait_until($_, 'SELECT last_error IS NULL FROM snowflake_lease_status()'), 'the standby is promoted') for $third, $fourth;
 fails_with($third, $nextval, '55006', qr/no shard is free in the registry/, 'it fences itself');
 fails_with($fourth, $nextval, '55006', qr/shard 900 is not free yet.*The registry was fenced: no lease begins before \d/s, 'for a list as well');
 like(slurp_file($heir->logfile), qr/LOG:  the snowflake registry is fenced: no new lease begins before /, 'and logs that');
