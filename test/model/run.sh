@@ -169,8 +169,8 @@ for switch in "${MINTING[@]}"; do
     fi
 done
 
-holds 'reading what is new, 3 transactions' settled.pml -DTICKS=3
-holds 'reading twice' settled.pml -DTICKS=2 -DPOLLS=2
+holds 'reading what is new, 3 transactions' settled.pml -DTICKS=2
+holds 'reading twice, 3 ticks' settled.pml -DTICKS=3 -DXIDS=2 -DPOLLS=2
 holds 'transactions that are prepared' settled.pml -DTICKS=3 -DPREPARED -DXIDS=2
 for switch in "${SETTLED[@]}"; do
     # shellcheck disable=SC2086 # several words
