@@ -208,7 +208,7 @@ run_regress() {
     sed -nE -e 's/^(test)? +([^ ]+) +\.\.\. ok .*/ok - \2/p' \
         -e 's/^(test)? +([^ ]+) +\.\.\. (FAILED|failed) .*/not ok - \2/p' \
         -e 's/^(not ok|ok) [0-9]+ +[-+] ([^ ]+).*/\1 - \2/p' "$LOG" >"$LOG.tap"
-    cat "$LOG.tap"
+    sort -r "$LOG.tap"          # failures last, beside their differences
     count=$(grep -c . "$LOG.tap" || true)
     if ((status == 124 || status == 137)); then
         echo "# stopped after $limit seconds"
