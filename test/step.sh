@@ -178,15 +178,17 @@ copy_server() {
 
 installcheck() {
     local tools=$COPY/tools
-    local -a rows=()
-    if has_integration && [[ -z $ROOT ]]; then
-        rows=(SNOWFLAKE_ROWS=4000000)
+    local -a size=()
+    if [[ $ROOT ]]; then
+        size=(SNOWFLAKE_CRASH_ROUNDS=10)
+    elif has_integration; then
+        size=(SNOWFLAKE_ROWS=4000000)
     fi
     as_tester env TEMP_CONFIG="$COPY/stage/server.conf" "${environment[@]}" \
         LD_LIBRARY_PATH="${LIBDIR:+$LIBDIR:}$(echo "$tools"/usr/lib/*-linux-gnu)" \
         SNOWFLAKE_TOOLS="$tools" PYTHONPATH="$tools/usr/lib/python3/dist-packages" \
         PATH="${BINDIR:-$PROGRAMS/$major/bin}:/usr/local/bin:/usr/bin:/bin:$tools/usr/bin:$tools/usr/sbin" \
-        "${rows[@]}" \
+        "${size[@]}" \
         SNOWFLAKE_SOAK="${SNOWFLAKE_SOAK-}" SNOWFLAKE_SECONDS="$SECONDS_EACH" \
         timeout --kill-after=10 "$limit" make -s installcheck "$@"
 }
