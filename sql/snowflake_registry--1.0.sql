@@ -162,8 +162,9 @@ COMMENT ON FUNCTION snowflake_registry_enter(text, int) IS 'wait for the registr
 
 -- Swap the fence.  Is the caller the holder?  It is not if another call of the
 -- same holder came between.  "next" may be in force already: then the answer to
--- an earlier call with the same numbers was lost.  A fence that is less than
--- the caller's is one of before a failover.
+-- an earlier call with the same numbers was lost, and this is that call again.
+-- A fence that is less than the caller's is one of before a failover, or of
+-- before a call that got lost: that one is refused, should it come yet.
 CREATE FUNCTION snowflake_registry_swap(holder text, fence bigint, next bigint, host text, lease interval) RETURNS boolean
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
     SET search_path = pg_catalog, @extschema@, pg_temp

@@ -422,6 +422,18 @@ held_has_changed(void)
 	return my_changes != pg_atomic_read_u32(&state->changes);
 }
 
+/* Does this server hold the shard?  Sessions need not be minting on it. */
+bool
+held_has(int32 shard)
+{
+	bool held;
+
+	LWLockAcquire(held_lock, LW_SHARED);
+	held = state->leases[shard].stage != NOT_HELD;
+	LWLockRelease(held_lock);
+	return held;
+}
+
 static OwnShards *
 copy_shards(const OwnShards *own)
 {

@@ -72,6 +72,7 @@ extern bool				held_is_on(void);
 extern bool				held_covers(int64 tick);
 extern const OwnShards *held_own_shards(void);
 extern bool				held_has_changed(void);
+extern bool				held_has(int32 shard);
 extern void				held_wait(HeldWait *wait, int32 shard);
 
 /* for the horizon's worker */

@@ -12,8 +12,9 @@
  *
  * Nothing is reserved and nothing is remembered after the statement.  Uniqueness
  * rests on the shard, on which nobody else may mint.  So a shard that this
- * server mints on is refused, and so is a shard that a statement numbers in two
- * window partitions, because each partition begins with no position.
+ * server mints on, or has leased, is refused, and so is a shard that a statement
+ * numbers in two window partitions, because each partition begins with no
+ * position.
  *
  * All state belongs to one call in one running statement, in memory of that
  * statement: there is nothing to lock.
@@ -31,6 +32,7 @@
 #include "compat.h"
 #include "errors.h"
 #include "generator.h"
+#include "held.h"
 #include "layout.h"
 #include "server.h"
 #include "settings.h"
@@ -131,10 +133,11 @@ this_call(FunctionCallInfo fcinfo, WindowObject window)
  *-------------------------------------------------------------------------
  */
 
+/* Is it one of snowflake.shards, leased or not? */
 static bool
 is_own_shard(int32 shard)
 {
-	const OwnShards *own = settings_own_shards();
+	const OwnShards *own = settings_asked_shards();
 
 	for (int i = 0; i < own->count; i++)
 	{
@@ -144,27 +147,43 @@ is_own_shard(int32 shard)
 	return false;
 }
 
+/* How this server mints on a shard, for a message; NULL: it does not. */
+static const char *
+describe_use(int32 shard)
+{
+	ShardStats stats;
+
+	if (is_own_shard(shard))
+		return psprintf("\"snowflake.shards\" is \"%s\".",
+						settings_own_shards_text());
+	if (held_has(shard))
+		return "The registry has leased it to this server.";
+	generator_read_shard(shard, &stats);
+	if (stats.has_minted)
+		return "It has minted there since it started.";
+	return NULL;
+}
+
 /* Refuse a shard on which this server mints. */
 static void
 check_shard_is_free(const Layout *layout, int32 shard)
 {
-	ShardStats stats;
-	bool	   is_own;
+	const char *use;
 
 	if (!settings_preloaded() || !layout_is_same(layout, settings_layout()))
 		return;
-	is_own = is_own_shard(shard);
-	generator_read_shard(shard, &stats);
-	if (is_own || stats.has_minted)
+	use = describe_use(shard);
+	if (use != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("this server mints ids on shard %d", shard),
-				 is_own ? errdetail("\"snowflake.shards\" is \"%s\".",
-									settings_own_shards_text()) :
-						  errdetail("It has minted there since it started."),
-				 errhint(
-					 "Name a shard on which no server mints, and keep it out "
-					 "of \"snowflake.shards\" everywhere.")));
+				 errdetail_internal("%s", use),
+				 held_is_on() ?
+					 errhint("Reserve a shard in the registry first, with "
+							 "snowflake_registry_reserve(), and name that.") :
+					 errhint("Name a shard on which no server mints, and "
+							 "keep it out of \"snowflake.shards\" "
+							 "everywhere.")));
 }
 
 /* Begin a window partition, on a shard of its own. */

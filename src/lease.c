@@ -52,8 +52,10 @@
  *
  * Calls.  The worker calls at half of the lease, soon after a failure or a
  * refusal, and when a session lacks a shard, but once a second at most.  Before
- * a call it stores the fence that it proposes.  If the answer is lost, it calls
- * with the same numbers again, and the registry knows them.
+ * a call it stores the fence that it proposes.  If the answer is lost, the very
+ * same call is repeated with the same numbers, and the registry knows them.  Any
+ * other call has new numbers: then the registry refuses the lost one, if that
+ * comes late.  Else a late release could free a shard that was leased again.
  *
  * A clean stop gives the leases back, up to the end of the last tick that was
  * minted in.  That is stored before the registry is told.
@@ -65,6 +67,7 @@
  */
 #include "postgres.h"
 
+#include "common/hashfn.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -348,29 +351,38 @@ log_report(const HeldReport *before)
  *-------------------------------------------------------------------------
  */
 
-/*
- * Propose a fence, and store it before the registry is called.  One that was
- * left unanswered is proposed again.
- */
-static bool
-propose_fence(RegistryCaller *caller)
-{
-	if (mine.next == 0)
-	{
-		mine.next = mine.fence + 1 + (int64) (identity_random() >> 33);
-		if (!store())
-			return false;
-	}
-	*caller = (RegistryCaller){mine.holder, mine.fence, mine.next};
-	return true;
-}
-
-/* The registry has the proposed fence. */
+/* The registry has the proposed fence, or no greater one of this server's. */
 static void
 note_fence(void)
 {
 	mine.fence = mine.next;
 	mine.next = 0;
+}
+
+/*
+ * Propose a fence for a call, and store it before the registry is called.  If
+ * the same call was left unanswered, propose the same one.  If another call was,
+ * the registry may have the fence of that one, or the one before.  So present
+ * the former, which is the greater, and propose a still greater one.
+ */
+static bool
+propose_fence(RegistryCaller *caller, const char *arguments)
+{
+	uint64 call =
+		DatumGetUInt64(hash_any_extended((const unsigned char *) arguments,
+										 strlen(arguments), 0));
+
+	if (mine.next != 0 && mine.call != call)
+		note_fence();
+	if (mine.next == 0)
+	{
+		mine.next = mine.fence + 1 + (int64) (identity_random() >> 33);
+		mine.call = call;
+		if (!store())
+			return false;
+	}
+	*caller = (RegistryCaller){mine.holder, mine.fence, mine.next};
+	return true;
 }
 
 /*
@@ -413,13 +425,16 @@ close_surplus(bool all, Lease *surplus)
 static bool
 give_back(const Lease *surplus, int count)
 {
+	char		  *arguments = registry_release_arguments(surplus, count);
 	RegistryCaller caller;
 	bool		   is_clone;
 
-	if (!propose_fence(&caller) ||
-		!registry_release(&caller, surplus, count, &is_clone, report.reason))
+	if (!propose_fence(&caller, arguments) ||
+		!registry_release(&caller, arguments, &is_clone, report.reason))
 		return attempt_failed(report.reason);
-	if (!is_clone)
+	if (is_clone)
+		mine.next = 0; /* the next call for leases finds that, too */
+	else
 		note_fence();
 	return true;
 }
@@ -488,10 +503,11 @@ lease_shards(void)
 	{
 		Lease *held = list_leases(&nheld);
 		int32 *preferred = list_shards(false, &npreferred);
+		char  *arguments =
+			registry_lease_arguments(held, nheld, preferred, npreferred);
 
-		if (!propose_fence(&caller) ||
-			!registry_lease(&caller, held, nheld, preferred, npreferred,
-							&answer, report.reason))
+		if (!propose_fence(&caller, arguments) ||
+			!registry_lease(&caller, arguments, &answer, report.reason))
 			return attempt_failed(report.reason);
 		note_answer(&answer);
 		if (!answer.is_clone)

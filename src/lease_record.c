@@ -42,6 +42,7 @@ typedef struct LeaseHeader
 	uint64	  holder;
 	int64	  fence;
 	int64	  next;
+	uint64	  call;
 	uint64	  incarnation;
 	char	  layout[LAYOUT_TEXT_SIZE];
 	Place	  place;
@@ -50,13 +51,13 @@ typedef struct LeaseHeader
 } LeaseHeader;
 
 /* The format.  A change of these numbers needs a new version. */
-StaticAssertDecl(sizeof(LeaseHeader) == 344 && sizeof(Place) == 136 &&
+StaticAssertDecl(sizeof(LeaseHeader) == 352 && sizeof(Place) == 136 &&
 					 sizeof(LeaseEntry) == 24,
-				 "the header has 344 bytes, an entry 24");
-StaticAssertDecl(offsetof(LeaseHeader, layout) == 40 &&
-					 offsetof(LeaseHeader, place) == 200 &&
-					 offsetof(LeaseHeader, count) == 336 &&
-					 offsetof(LeaseHeader, crc) == 340,
+				 "the header has 352 bytes, an entry 24");
+StaticAssertDecl(offsetof(LeaseHeader, layout) == 48 &&
+					 offsetof(LeaseHeader, place) == 208 &&
+					 offsetof(LeaseHeader, count) == 344 &&
+					 offsetof(LeaseHeader, crc) == 348,
 				 "the fields of the header are where they were");
 
 static pg_crc32c
@@ -130,6 +131,7 @@ lease_record_read(LeaseRecord *record, uint64 incarnation, char *reason)
 		record->holder = header->holder;
 		record->fence = header->fence;
 		record->next = header->next;
+		record->call = header->call;
 		record->count = header->count;
 		memcpy(record->entry, header + 1, header->count * sizeof(LeaseEntry));
 		pfree(header);
@@ -169,6 +171,7 @@ lease_record_write(const LeaseRecord *record, uint64 incarnation,
 	header->holder = record->holder;
 	header->fence = record->fence;
 	header->next = record->next;
+	header->call = record->call;
 	header->incarnation = incarnation;
 	layout_format(settings_layout(), header->layout, sizeof(header->layout));
 	header->count = record->count;

@@ -25,6 +25,7 @@ typedef struct LeaseRecord
 	uint64		holder; /* a random number */
 	int64		fence;	/* in the registry, as far as this server knows */
 	int64		next;	/* 0: no call is under way, or was left unanswered */
+	uint64		call;	/* else a hash of that call's arguments */
 	int			count;
 	LeaseEntry *entry; /* in ascending order of shards; room for all */
 } LeaseRecord;

@@ -317,69 +317,78 @@ name_of_server(void)
 }
 
 static void
-append_text(StringInfo call, const char *text)
+append_text(StringInfo arguments, const char *text)
 {
 	char *quoted = PQescapeLiteral(connection, text, strlen(text));
 
 	if (quoted == NULL)
 		elog(ERROR, "out of memory");
-	appendStringInfoString(call, quoted);
+	appendStringInfoString(arguments, quoted);
 	PQfreemem(quoted);
 }
 
 /* What both functions of the registry are told first: who calls. */
-static void
-begin_call(StringInfo call, const char *function, const RegistryCaller *caller)
+static char *
+format_call(const char *function, const RegistryCaller *caller,
+			const char *arguments)
 {
-	const Layout *layout = settings_layout();
-	char		  holder[IDENTITY_NUMBER_SIZE];
-	char		  layout_text[LAYOUT_TEXT_SIZE];
+	char holder[IDENTITY_NUMBER_SIZE];
 
 	identity_format_number(caller->holder, holder);
+	return psprintf("%s('%s', " INT64_FORMAT ", " INT64_FORMAT ", %s)",
+					function, holder, caller->fence, caller->next, arguments);
+}
+
+/* And then: which server it is. */
+static void
+begin_arguments(StringInfo arguments)
+{
+	const Layout *layout = settings_layout();
+	char		  layout_text[LAYOUT_TEXT_SIZE];
+
 	layout_format(layout, layout_text, sizeof(layout_text));
-	initStringInfo(call);
-	appendStringInfo(call, "%s('%s', " INT64_FORMAT ", " INT64_FORMAT ", ",
-					 function, holder, caller->fence, caller->next);
-	append_text(call, name_of_server());
-	appendStringInfoString(call, ", ");
-	append_text(call, layout_text);
-	appendStringInfo(call, ", " INT64_FORMAT, layout_last_shard(layout));
+	initStringInfo(arguments);
+	append_text(arguments, name_of_server());
+	appendStringInfoString(arguments, ", ");
+	append_text(arguments, layout_text);
+	appendStringInfo(arguments, ", " INT64_FORMAT, layout_last_shard(layout));
 }
 
 static void
-append_shards(StringInfo call, const int32 *shard, int count)
+append_shards(StringInfo arguments, const int32 *shard, int count)
 {
-	appendStringInfoString(call, ", '{");
+	appendStringInfoString(arguments, ", '{");
 	for (int i = 0; i < count; i++)
-		appendStringInfo(call, "%s%d", i == 0 ? "" : ",", shard[i]);
-	appendStringInfoString(call, "}'");
+		appendStringInfo(arguments, "%s%d", i == 0 ? "" : ",", shard[i]);
+	appendStringInfoString(arguments, "}'");
 }
 
 /* The shards of leases. */
 static void
-append_leases(StringInfo call, const Lease *lease, int count)
+append_leases(StringInfo arguments, const Lease *lease, int count)
 {
 	int32 *shard = palloc(Max(count, 1) * sizeof(int32));
 
 	for (int i = 0; i < count; i++)
 		shard[i] = lease[i].shard;
-	append_shards(call, shard, count);
+	append_shards(arguments, shard, count);
 }
 
 /* The times of leases that are at this offset in them. */
 static void
-append_times(StringInfo call, const Lease *lease, int count, size_t offset)
+append_times(StringInfo arguments, const Lease *lease, int count,
+			 size_t offset)
 {
-	appendStringInfoString(call, ", ARRAY[");
+	appendStringInfoString(arguments, ", ARRAY[");
 	for (int i = 0; i < count; i++)
-		appendStringInfo(call,
+		appendStringInfo(arguments,
 						 "%stimestamptz 'epoch' + " INT64_FORMAT
 						 " * interval '1 microsecond'",
 						 i == 0 ? "" : ", ",
 						 *(const TimestampTz *) ((const char *) &lease[i] +
 												 offset) +
 							 UNIX_EPOCH_US);
-	appendStringInfoString(call, "]::timestamptz[]");
+	appendStringInfoString(arguments, "]::timestamptz[]");
 }
 
 static TimestampTz
@@ -450,32 +459,38 @@ read_row(RegistryAnswer *answer, const PGresult *rows, int row)
  * Renew the leases of the shards that are held, and lease what snowflake.shards
  * asks for beyond that.
  */
-bool
-registry_lease(const RegistryCaller *caller, const Lease *held, int nheld,
-			   const int32 *preferred, int npreferred, RegistryAnswer *answer,
-			   char *reason)
+char *
+registry_lease_arguments(const Lease *held, int nheld, const int32 *preferred,
+						 int npreferred)
 {
 	const OwnShards *asked = settings_asked_shards();
-	StringInfoData	 call;
-	PGresult		*rows;
+	StringInfoData	 arguments;
 
-	begin_call(&call, "snowflake_registry_lease", caller);
-	append_leases(&call, held, nheld);
-	append_times(&call, held, nheld, offsetof(Lease, from));
-	append_times(&call, held, nheld, offsetof(Lease, until));
+	begin_arguments(&arguments);
+	append_leases(&arguments, held, nheld);
+	append_times(&arguments, held, nheld, offsetof(Lease, from));
+	append_times(&arguments, held, nheld, offsetof(Lease, until));
 	if (asked->automatic > 0)
-		appendStringInfo(&call, ", NULL, %d", asked->automatic);
+		appendStringInfo(&arguments, ", NULL, %d", asked->automatic);
 	else
 	{
-		append_shards(&call, asked->shard, asked->count);
-		appendStringInfoString(&call, ", NULL");
+		append_shards(&arguments, asked->shard, asked->count);
+		appendStringInfoString(&arguments, ", NULL");
 	}
-	append_shards(&call, preferred, npreferred);
-	appendStringInfo(&call, ", '%d ms')", settings_lease_ms());
-	rows = call_function(
+	append_shards(&arguments, preferred, npreferred);
+	appendStringInfo(&arguments, ", '%d ms'", settings_lease_ms());
+	return arguments.data;
+}
+
+bool
+registry_lease(const RegistryCaller *caller, const char *arguments,
+			   RegistryAnswer *answer, char *reason)
+{
+	PGresult *rows = call_function(
 		"state, shard, " MICROSECONDS("lease_from") ", " MICROSECONDS(
 			"lease_until") ", other",
-		call.data, reason);
+		format_call("snowflake_registry_lease", caller, arguments), reason);
+
 	if (rows == NULL)
 		return false;
 	memset(answer, 0, sizeof(*answer));
@@ -487,18 +502,26 @@ registry_lease(const RegistryCaller *caller, const Lease *held, int nheld,
 }
 
 /* Give leases back; each "until" is where it is to end. */
-bool
-registry_release(const RegistryCaller *caller, const Lease *leases,
-				 int nleases, bool *is_clone, char *reason)
+char *
+registry_release_arguments(const Lease *leases, int nleases)
 {
-	StringInfoData call;
-	PGresult	  *rows;
+	StringInfoData arguments;
 
-	begin_call(&call, "snowflake_registry_release", caller);
-	append_leases(&call, leases, nleases);
-	append_times(&call, leases, nleases, offsetof(Lease, until));
-	appendStringInfoChar(&call, ')');
-	rows = call_function("*", call.data, reason);
+	begin_arguments(&arguments);
+	append_leases(&arguments, leases, nleases);
+	append_times(&arguments, leases, nleases, offsetof(Lease, until));
+	return arguments.data;
+}
+
+bool
+registry_release(const RegistryCaller *caller, const char *arguments,
+				 bool *is_clone, char *reason)
+{
+	PGresult *rows = call_function("*",
+								   format_call("snowflake_registry_release",
+											   caller, arguments),
+								   reason);
+
 	if (rows == NULL)
 		return false;
 	*is_clone = strcmp(PQgetvalue(rows, 0, 0), "t") != 0;

@@ -34,11 +34,16 @@ typedef struct RegistryAnswer
 
 /* Each of them false, with the reason, if it cannot be done. */
 extern bool registry_connect(char *reason);
-extern bool registry_lease(const RegistryCaller *caller, const Lease *held,
-						   int nheld, const int32 *preferred, int npreferred,
+extern bool registry_lease(const RegistryCaller *caller, const char *arguments,
 						   RegistryAnswer *answer, char *reason);
-extern bool registry_release(const RegistryCaller *caller, const Lease *leases,
-							 int nleases, bool *is_clone, char *reason);
+extern bool registry_release(const RegistryCaller *caller,
+							 const char *arguments, bool *is_clone,
+							 char *reason);
 extern void registry_disconnect(void);
+
+/* The arguments that a call has besides its caller, while connected. */
+extern char *registry_lease_arguments(const Lease *held, int nheld,
+									  const int32 *preferred, int npreferred);
+extern char *registry_release_arguments(const Lease *leases, int nleases);
 
 #endif /* SNOWFLAKE_REGISTRY_H */

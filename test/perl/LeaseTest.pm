@@ -78,11 +78,17 @@ sub status_of
 }
 
 # The shards that a server holds, as a list.
+my $held = q(SELECT coalesce(string_agg(shard::text, ',' ORDER BY shard), '') FROM snowflake_leases() WHERE held);
+
+# Once it holds so many.
 sub held_shards
 {
-	my ($node) = @_;
-	return $node->safe_psql('postgres',
-		q(SELECT string_agg(shard::text, ',' ORDER BY shard) FROM snowflake_leases() WHERE held));
+	my ($node, $count) = @_;
+
+	$count //= 1;
+	wait_until($node, "SELECT count(*) >= $count FROM snowflake_leases() WHERE held")
+	  or diag($node->name . " does not hold $count");
+	return $node->safe_psql('postgres', $held);
 }
 
 # Wait until a server holds these shards.
@@ -90,9 +96,7 @@ sub is_holding
 {
 	my ($node, $shards, $name) = @_;
 
-	ok( wait_until($node, <<"SQL"), $name) or diag(held_shards($node));
-SELECT '$shards' = (SELECT coalesce(string_agg(shard::text, ',' ORDER BY shard), '') FROM snowflake_leases() WHERE held)
-SQL
+	ok(wait_until($node, "SELECT '$shards' = ($held)"), $name) or diag($node->safe_psql('postgres', $held));
 	return;
 }
 

@@ -42,6 +42,16 @@ CREATE PROCEDURE pass(seconds int) LANGUAGE sql AS $$
     UPDATE snowflake_registry_state SET not_before = not_before - seconds * interval '1 s';
 $$;
 
+-- A registry that was lost and made again is fenced before its first call: no
+-- shard is leased, and the call makes the registry of its layout.
+BEGIN;
+SELECT snowflake_registry_fence('1 h') > clock_timestamp() + interval '59 min' AS fenced;
+SELECT state, shard, lasts, other FROM call('a', 0, 5, '{}', '{0}');
+SELECT layout, shards, free, not_before > clock_timestamp() + interval '59 min' AS fenced FROM snowflake_registry_summary;
+CALL pass(3600);
+SELECT state, shard, began FROM call('a', 5, 6, '{}', '{0}');
+ROLLBACK;
+
 -- auto: shards that nobody used
 SELECT * FROM call('a', 0, 5, '{}', NULL, 2);
 SELECT * FROM call('b', 0, 7, '{}', NULL, 1);

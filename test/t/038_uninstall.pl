@@ -325,7 +325,7 @@ for my $server ($node, $standby)
 	my $data_dir = $server->data_dir;
 
 	ok(-e "$data_dir/snowflake.horizon", $server->name . ' has the file of the horizon');
-	append_to_file("$data_dir/snowflake.horizon.tmp", '');
+	append_to_file("$data_dir/$_", '') for 'snowflake.horizon.tmp', 'snowflake.lease', 'snowflake.lease.tmp';
 	carry_out($server, $remove);
 	is(join(' ', map { s{.*/}{}r } glob("$data_dir/snowflake* $data_dir/conf.d/* $data_dir/global/11111*")), '', 'and it is gone, as all others');
 	remove_library($server);

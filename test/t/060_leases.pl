@@ -87,10 +87,10 @@ is_holding($lima, '4', 'one of them');
 is(shards_of(mints($lima, 50_000)), '4', 'and mints on that alone');
 $registry->safe_psql('postgres', "SELECT snowflake_registry_reserve(9, 'the importer')");
 set_by_reload($lima, "snowflake.shards = '9'\n");
-is_holding($lima, '', 'a reserved shard');
+ok(wait_until($lima, q(SELECT array_agg(shard) = '{9}' AND NOT bool_or(held) FROM snowflake_leases())), 'a reserved shard');
 fails_with($lima, $nextval, '42501', qr/shard 9 is reserved in the registry\n.*reserved for: the importer\./s, 'is refused');
 set_by_reload($lima, "snowflake.shards = ''\n");
-ok(wait_until($lima, q(SELECT current_setting('snowflake.shards') = '')), 'no shard is asked for');
+ok(wait_until($lima, 'SELECT count(*) = 0 FROM snowflake_leases()'), 'no shard is asked for');
 fails_with($lima, $nextval, '42501', qr/no shard is leased to this server\n.*It holds no shard\./s, 'and none is leased');
 set_by_reload($lima, "snowflake.shards = 'auto:1025'\n");
 wait_for_log($lima, qr/invalid value for parameter "snowflake\.shards": "auto:1025"\n.*"auto:1025" is not "auto" or "auto:N", with N from 1 to 1024\./s,
@@ -151,6 +151,37 @@ kill('CONT', $postmaster);
 $paris->start;
 ok(mints($paris, 10), 'once it goes on, so does the server');
 
+# --- an answer that is lost: a call that releases a shard waits in the registry,
+# --- and comes late, when its lease has ended and the server has leased it again
+$registry->append_conf('postgresql.conf', "log_statement = 'all'\n");
+$registry->reload;
+ok(wait_until($registry, q(SELECT current_setting('log_statement') = 'all')), 'the registry logs its calls');
+my $lossy = leasing_server('lossy', $registry, '20,21', '4s');
+is_holding($lossy, '20,21', 'a server with a list');
+my $number = $lossy->safe_psql('postgres', 'SELECT holder FROM snowflake_lease_status()');
+my $session = start_session($registry, 'BEGIN; SELECT FROM snowflake_registry_state FOR UPDATE; SELECT pg_sleep(600)');
+ok(wait_until($registry, q(SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep')), 'the registry is locked');
+$before = -s $registry->logfile;
+set_by_reload($lossy, "snowflake.shards = '20'\n");
+wait_for_log($registry, qr/snowflake_registry_release\('$number'/, $before, 'a shard is released');
+set_by_reload($lossy, "snowflake.shards = '20,21'\n");
+$before = -s $registry->logfile;
+wait_for_log($registry, qr/snowflake_registry_lease\('$number'.*'\{20,21\}', NULL/, $before, 'without an answer, and wanted again');
+ok(wait_until($registry, q(SELECT max(lease_until) < clock_timestamp() FROM snowflake_registry_leases WHERE shard IN (20, 21))),
+	'its lease has ended');
+$registry->safe_psql('postgres', q(SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep'));
+finish_session($session);
+is_holding($lossy, '20,21', 'once the registry goes on, it is leased again');
+my @calls = slurp_file($registry->logfile) =~ /\.(snowflake_registry_(?:lease|release)\('$number', .*)\); COMMIT/g;
+my ($release) = grep { /_release/ } @calls;
+is($registry->safe_psql('postgres', "SELECT $release)"), 'f', 'the release that comes late is refused');
+is_holding($lossy, '20,21', 'and the shard stays');
+is(shards_of(mints($lossy, 50_000)), '20,21', 'and is minted on');
+my %call_of;
+push @{ $call_of{ (split(/, /))[2] }{$_} }, $_ for @calls;
+is(join("\n", map { keys %$_ } grep { keys %$_ > 1 } values %call_of), '', 'no two different calls have the same number');
+$lossy->stop;
+
 # --- what the registry refuses
 for my $case (
 	[ 'a database without the extension', sub { registry_setting($registry, 'template1') },
@@ -181,6 +212,13 @@ my $late = leasing_server('late', $registry, 'auto', '4s');
 fails_with($late, $nextval, '55006', qr/no shard is free in the registry\n.*The next shard is free at \d/s, 'no shard is free');
 $paris->stop;
 ok(wait_until($late, q(SELECT state = 'held' FROM snowflake_lease_status())), 'until one is');
+# ids for rows that exist: not on a shard that the server holds, minted on or not
+my $own = held_shards($late);
+my $history = q(SELECT snowflake_history(now() - interval '1 day', %s) OVER () > 0);
+fails_with($late, sprintf($history, $own), '55006',
+	qr/this server mints ids on shard $own\n.*leased it to this server\.\n.*Reserve a shard in the registry first, with snowflake_registry_reserve\(\)/s,
+	'no other ids on a shard that the server holds');
+is($late->safe_psql('postgres', sprintf($history, 900)), 't', 'but on one that is reserved');
 ok(mints($late, 10), 'and minting begins by itself');
 
 done_testing();

@@ -126,8 +126,8 @@ my $restored = PostgreSQL::Test::Cluster->new('restored');
 $restored->init_from_backup($paris, 'base');
 $restored->start;
 ok(wait_until($restored, q(SELECT state = 'held' FROM snowflake_lease_status())), 'base backup: it leases');
-mints_new($restored, held_shards($restored), 'base backup');
-unlike(held_shards($restored), qr/\b[01]\b/, 'base backup: shards of its own');
+mints_new($restored, held_shards($restored, 2), 'base backup');
+unlike(held_shards($restored, 2), qr/\b[01]\b/, 'base backup: shards of its own');
 mints_new($paris, '0,1', 'beside it, the original');
 $restored->stop;
 
@@ -136,8 +136,8 @@ my $stopped = copy_of($paris, 'stopped');
 $paris->start;
 mints_new($paris, '0,1', 'stopped and started');
 $stopped->start;
-mints_new($stopped, held_shards($stopped), 'a stopped server copied');
-unlike(held_shards($stopped), qr/\b[01]\b/, 'a stopped server copied: shards of its own');
+mints_new($stopped, held_shards($stopped, 2), 'a stopped server copied');
+unlike(held_shards($stopped, 2), qr/\b[01]\b/, 'a stopped server copied: shards of its own');
 $stopped->stop;
 
 # an older state of the files, copied back over them
@@ -151,24 +151,24 @@ $paris->append_conf('postgresql.conf', sprintf("port = %d", $paris->port));
 $paris->start;
 my $other = holder_of($paris);
 isnt($other, $holder, 'an older state of the files: another holder');
-mints_new($paris, held_shards($paris), 'an older state of the files');
-unlike(held_shards($paris), qr/\b[01]\b/, 'an older state of the files: other shards');
+mints_new($paris, held_shards($paris, 2), 'an older state of the files');
+unlike(held_shards($paris, 2), qr/\b[01]\b/, 'an older state of the files: other shards');
 
 # --- another boot of the machine, and no time of birth, are no proof
 for my $place ([ BOOT => 'b29fc1f3-0e1c-4a80-95d8-6ad2a0e5b8b2' ], [ HOST => 'ids-1' ])
 {
 	my ($what, $value) = @$place;
-	my $before = held_shards($paris);
+	my $before = held_shards($paris, 2);
 
 	$holder = holder_of($paris);
 	$paris->stop('immediate');
 	start_in_place($paris, $what => $value);
-	mints_new($paris, held_shards($paris), "another $what");
+	mints_new($paris, held_shards($paris, 2), "another $what");
 	isnt(holder_of($paris), $holder, "another $what: another holder");
-	isnt(held_shards($paris), $before, "another $what: fresh shards");
+	isnt(held_shards($paris, 2), $before, "another $what: fresh shards");
 	$paris->stop('immediate');
 	start_in_place($paris, $what => $value);
-	mints_new($paris, held_shards($paris), "another $what, crash");
+	mints_new($paris, held_shards($paris, 2), "another $what, crash");
 }
 like(slurp_file($paris->logfile), qr/holder [0-9a-f]{16}: the machine was booted since\./, 'the log tells why');
 like(slurp_file($paris->logfile), qr/holder [0-9a-f]{16}: its data directory is in another place\./, 'in each case');
