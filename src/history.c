@@ -179,8 +179,9 @@ check_shard_is_free(const Layout *layout, int32 shard)
 				 errmsg("this server mints ids on shard %d", shard),
 				 errdetail_internal("%s", use),
 				 held_is_on() ?
-					 errhint("Reserve a shard in the registry first, with "
-							 "snowflake_registry_reserve(), and name that.") :
+					 errhint("Reserve a shard that was never leased, with "
+							 "snowflake_registry_reserve() in the registry, "
+							 "and name that.") :
 					 errhint("Name a shard on which no server mints, and "
 							 "keep it out of \"snowflake.shards\" "
 							 "everywhere.")));

@@ -216,7 +216,7 @@ ok(wait_until($late, q(SELECT state = 'held' FROM snowflake_lease_status())), 'u
 my $own = held_shards($late);
 my $history = q(SELECT snowflake_history(now() - interval '1 day', %s) OVER () > 0);
 fails_with($late, sprintf($history, $own), '55006',
-	qr/this server mints ids on shard $own\n.*leased it to this server\.\n.*Reserve a shard in the registry first, with snowflake_registry_reserve\(\)/s,
+	qr/this server mints ids on shard $own\n.*leased it to this server\.\n.*Reserve a shard that was never leased, with snowflake_registry_reserve\(\)/s,
 	'no other ids on a shard that the server holds');
 is($late->safe_psql('postgres', sprintf($history, 900)), 't', 'but on one that is reserved');
 ok(mints($late, 10), 'and minting begins by itself');
