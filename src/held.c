@@ -616,7 +616,7 @@ report_clock(const HeldReport *report, TimestampTz bound, TimestampTz now)
 	char  there[LAYOUT_TIME_SIZE];
 
 	report_format_duration(is_ahead ? now - bound : bound - now, distance);
-	report_format_duration(Abs(ahead_us), from_registry);
+	report_format_duration(Max(ahead_us, -ahead_us), from_registry);
 	layout_format_time(bound, at, sizeof(at));
 	layout_format_time(now, there, sizeof(there));
 	if (is_ahead)
