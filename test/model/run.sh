@@ -9,8 +9,9 @@
 #
 # minting.pml, lease.pml and settled.pml tell what is modelled and what the
 # switches do.  A model as it is must hold in every interleaving, and with each
-# switch it must not, or it proves nothing.  Prints a line in TAP for each.  A search that was not completed, for lack of memory, depth or
-# time, or that never came to some step of the model, is a failure.
+# switch it must not, or it proves nothing.  Prints a line in TAP for each.  A
+# search that was not completed, for lack of memory, depth or time, or that never
+# came to some step of the model, is a failure.
 #
 # Needs spin and gcc, and leaves nothing behind.
 
