@@ -8,9 +8,11 @@ use warnings;
 use Cwd qw(abs_path);
 use Exporter 'import';
 use File::Basename qw(dirname);
+use File::Spec;
+use File::Temp qw(tempdir);
 use Test::More;
 
-our @EXPORT = qw($top output_of succeeds is_program);
+our @EXPORT = qw($top output_of succeeds diag_tail is_program scratch);
 
 our $top = abs_path(dirname(__FILE__) . '/../..');    # of the source tree
 
@@ -41,12 +43,24 @@ sub succeeds
 	return ok($status == 0, $name) || diag_tail($output);
 }
 
+# The end of an output, as the reason of a failure.
 sub diag_tail
 {
 	my @lines = split /\n/, $_[0];
 	splice(@lines, 0, -$SHOWN) if @lines > $SHOWN;
 	diag($_) for @lines;
 	return 0;
+}
+
+# A directory to work in, by default in that for temporary files.  It is removed at
+# the end, also after a signal.
+sub scratch
+{
+	my ($parent) = @_;
+
+	$SIG{$_} = sub { exit(1) }
+	  for qw(INT TERM HUP);
+	return tempdir('snowflake-XXXXXX', DIR => $parent // File::Spec->tmpdir, CLEANUP => 1);
 }
 
 sub is_program { my ($name) = @_; return scalar grep { -x "$_/$name" } split /:/, $ENV{PATH} }
