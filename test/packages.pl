@@ -24,10 +24,10 @@ use lib "$FindBin::RealBin/perl";
 use File::Basename qw(basename);
 use File::Path qw(make_path);
 use File::Temp qw(tempdir);
-use POSIX qw(WNOHANG);
 use Test::More;
 use Tool;
 
+my $main = $$;
 die "usage: perl test/packages.pl MAJOR SUITE\n" if @ARGV != 2;
 die "making a Debian needs root\n" if $> != 0;
 my ($major, $suite) = @ARGV;
@@ -46,7 +46,6 @@ chmod(0755, $dir);
 #
 # However this ends, so does the command that runs, and the directory is removed.
 
-my $main = $$;
 my $child;
 
 $SIG{$_} = sub { exit(1) } for qw(INT TERM HUP);
@@ -54,39 +53,27 @@ $SIG{$_} = sub { exit(1) } for qw(INT TERM HUP);
 END
 {
 	my $status = $?;
-	undef $dir if $$ != $main;
-	local @SIG{qw(INT TERM HUP)} = ('IGNORE') x 3;
-	if ($child)
+	if ($$ == $main)
 	{
-		# unshare takes no polite word, but all that it started dies with it
-		kill('TERM', $child);
-		for (1 .. 30)
-		{
-			last if waitpid($child, WNOHANG);
-			select(undef, undef, undef, 0.1);
-		}
-		kill('KILL', $child);
-		waitpid($child, 0);
+		$SIG{$_} = 'IGNORE' for qw(INT TERM HUP);
+		kill('KILL', -$child) && waitpid($child, 0) if $child;
+		system('rm', '-rf', '--one-file-system', $dir) if $dir;
 	}
-	system('rm', '-rf', '--one-file-system', $dir) if $dir;
 	$? = $status;
 }
 
-sub slurp
-{
-	my ($file) = @_;
-	open(my $in, '<', $file) or die "could not open $file: $!";
-	local $/;
-	return scalar <$in>;
-}
+sub slurp { local (@ARGV, $/) = @_; return scalar <> }
 
-# Does it succeed?  Its output is in the log.
+# Does it succeed?  Its output is in the log.  It and what it starts are a group
+# of processes.
 sub run
 {
 	my @command = @_;
+
 	$child = fork() // die "could not fork: $!";
 	if (!$child)
 	{
+		setpgrp(0, 0);
 		open(STDIN, '<', '/dev/null') or die;
 		open(STDOUT, '>', $log) or die;
 		open(STDERR, '>&', \*STDOUT) or die;
@@ -300,10 +287,9 @@ SH
 # Debian's.  This one says where things would go.
 sub make_pgdg_directory
 {
-	my $bin = "$root/usr/pgsql-$major/bin";
-	make_path($bin);
-	open(my $out, '>', "$bin/pg_config") or die "could not write $bin/pg_config: $!";
-	print $out <<"SH";
+	return enter($root, 'sh', '-euc', <<"SH");
+mkdir -p /usr/pgsql-$major/bin
+cat >/usr/pgsql-$major/bin/pg_config <<'END'
 #!/bin/sh
 case \$1 in
     --sharedir) echo /usr/pgsql-$major/share ;;
@@ -311,17 +297,16 @@ case \$1 in
     --docdir) echo /usr/pgsql-$major/doc ;;
     *) exec /usr/lib/postgresql/$major/bin/pg_config "\$@" ;;
 esac
+END
+chmod 755 /usr/pgsql-$major/bin/pg_config
 SH
-	close($out) or die "could not write $bin/pg_config: $!";
-	chmod(0755, "$bin/pg_config");
-	return;
 }
 
 # Its dependencies are those of another distribution.
 sub builds_rpm
 {
 	my $commands = page('As an RPM') =~ s/rpmbuild -bb/$& --nodeps/r;
-	return build(<<"SH");
+	return make_pgdg_directory() && build(<<"SH");
 cd ../clone
 $commands
 rpm -qlp ~/rpmbuild/RPMS/*/postgresql$major-snowflake-[0-9]*.rpm | grep /usr/pgsql-$major/lib/snowflake.so
@@ -374,7 +359,6 @@ diff -r tar zip
 SH
 	check("make dist: PGXN's client builds and installs the zip", install_from_pgxn());
 	check('RPM: rpmlint finds no error in the spec', build('rpmlint ../clone/rpm/postgresql-snowflake.spec'));
-	make_pgdg_directory();
 	check('install.md: builds an RPM', builds_rpm());
 }
 

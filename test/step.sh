@@ -132,7 +132,10 @@ have_root() {
     # An archive may be a snapshot, whose index is past its date.
     fill=(mmdebstrap --variant=apt --format=directory "$@" --aptopt='Acquire::Check-Valid-Until "false"'
         --include="${packages// /,}" "${release[@]}" "$root")
-    [[ ! -f $tar ]] || fill=(tar --one-top-level="$root" -xf "$tar")
+    if [[ -f $tar ]]; then
+        mkdir "$root"
+        fill=(tar -C "$root" -xf "$tar")
+    fi
     attend "${fill[@]}" >"$log" 2>&1 </dev/null || {
         tail -n 5 "$log" | sed 's/^/# /'
         skip_all "Debian ${release[0]} could not be downloaded"

@@ -32,7 +32,7 @@ my $REMEDY = "SET allow_system_table_mods = on;
 	UPDATE pg_attribute SET attoptions = NULL WHERE attrelid >= 16384 AND attoptions::text ~ 'pg_attver';
 	DELETE FROM pg_statistic WHERE starelid >= 16384";
 
-sub program { my ($major, $name) = @_; return "/usr/lib/postgresql/$major/bin/$name" }
+sub bin { my ($major) = @_; return "/usr/lib/postgresql/$major/bin" }
 
 # What a command prints; dies with that if it fails.
 sub run
@@ -63,7 +63,7 @@ sub write_file
 	return;
 }
 
-my @psql = (program($new, 'psql'), '-Xq', '-v', 'ON_ERROR_STOP=1', '-h', $dir, '-d', 'postgres');
+my @psql = (bin($new) . '/psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-h', $dir, '-d', 'postgres');
 
 sub query { return run(@psql, '-At', '-c', $_[0]) }
 
@@ -79,14 +79,14 @@ sub build
 	chdir($top) or die "could not enter $top: $!";
 	run('make', '-s', 'clean');
 	# a major that was brought here may lack the compiler for its bitcode
-	local $ENV{PATH} = dirname(program($major, 'psql')) . ":$ENV{PATH}";
+	local $ENV{PATH} = bin($major) . ":$ENV{PATH}";
 	return run('bash', 'test/stage.sh', "$dir/stage$major", 'with_llvm=no');
 }
 
 sub make_server
 {
 	my ($major, $data, $conf) = @_;
-	run(program($major, 'initdb'), qw(--no-sync --auth=trust --encoding=UTF8 --locale=C --data-checksums),
+	run(bin($major) . '/initdb', qw(--no-sync --auth=trust --encoding=UTF8 --locale=C --data-checksums),
 		"--pgdata=$dir/$data");
 	write_file('>>', "$dir/$data/postgresql.conf", <<"CONF");
 listen_addresses = ''
@@ -107,16 +107,12 @@ sub make_snowflake_server
 	return make_server($major, "data$major", "$conf\nsnowflake.layout = 'discord'\nsnowflake.shards = '5'");
 }
 
-sub start
+# Start or stop it.
+sub ctl
 {
-	my ($major, $data) = @_;
-	return run(program($major, 'pg_ctl'), qw(start --wait --silent), "--pgdata=$dir/$data", "--log=$dir/server.log");
-}
-
-sub stop
-{
-	my ($major, $data) = @_;
-	return run(program($major, 'pg_ctl'), qw(stop --wait --silent), "--pgdata=$dir/$data");
+	my ($action, $major, $data) = @_;
+	return run(bin($major) . '/pg_ctl', $action, qw(--wait --silent), "--pgdata=$dir/$data",
+		$action eq 'start' ? "--log=$dir/server.log" : ());
 }
 
 # Between two data directories; what went wrong is in a file for each database.
@@ -125,9 +121,9 @@ sub upgrade
 	my ($from, $to) = @_;
 	chdir($dir) or die "could not enter $dir: $!";    # pg_upgrade leaves its things here
 	my ($output, $status) = output_of(
-		program($new, 'pg_upgrade'), '--retain', "--socketdir=$dir",
-		'--old-bindir=' . dirname(program($old, 'psql')), "--old-datadir=$dir/$from",
-		'--new-bindir=' . dirname(program($new, 'psql')), "--new-datadir=$dir/$to");
+		bin($new) . '/pg_upgrade', '--retain', "--socketdir=$dir",
+		'--old-bindir=' . bin($old), "--old-datadir=$dir/$from",
+		'--new-bindir=' . bin($new), "--new-datadir=$dir/$to");
 
 	die $output, output_of(qw(grep -rh -A 20 --include=pg_upgrade_dump_*.log error:), "$dir/$to/pg_upgrade_output.d")
 	  if $status;
@@ -140,9 +136,9 @@ sub upgrade_plain
 	my ($remedy) = @_;
 	run('rm', '-rf', "$dir/plain$old", "$dir/plain$new");
 	make_server($_, "plain$_", '') for $old, $new;
-	start($old, "plain$old");
+	ctl('start', $old, "plain$old");
 	query("CREATE TABLE plain (n integer); $remedy");
-	stop($old, "plain$old");
+	ctl('stop', $old, "plain$old");
 	return upgrade("plain$old", "plain$new");
 }
 
@@ -174,13 +170,13 @@ if (!eval { upgrade_plain(''); 1 })
 
 step("build for $_", sub { build($_) }) for $old, $new;
 step("make a server of $old", sub { make_snowflake_server($old) });
-start($old, "data$old");
+ctl('start', $old, "data$old");
 step('fill it', sub { run(@psql, '-f', "$sql/fixture.sql") });
 answer($old);
 my $last = query('SELECT greatest((SELECT max(id) FROM photos), (SELECT max(mirror) FROM photos),
 	(SELECT max(id) FROM by_time), (SELECT max(id) FROM by_shard), snowflake_nextval()::bigint)');
 query($remedy) if $remedy;
-stop($old, "data$old");
+ctl('stop', $old, "data$old");
 
 step("make a server of $new", sub { make_snowflake_server($new) });
 step('pg_upgrade', sub { upgrade("data$old", "data$new") });
@@ -192,25 +188,25 @@ step("the old server's horizon is there to be copied",
 
 # The record that came along knows the layout, and the time.
 write_file('>>', "$dir/data$new/postgresql.conf", "snowflake.layout = 'twitter'\n");
-start($new, "data$new");
+ctl('start', $new, "data$new");
 is_true('another layout is noticed', <<'SQL');
 DO $$ BEGIN PERFORM snowflake_nextval(); RAISE 'minted';
 EXCEPTION WHEN object_not_in_prerequisite_state THEN END $$; SELECT true
 SQL
-stop($new, "data$new");
+ctl('stop', $new, "data$new");
 write_file('>>', "$dir/data$new/postgresql.conf", "snowflake.layout = 'discord'\n");
 {
 	local $ENV{LD_PRELOAD} = (glob('/usr/lib/*/faketime/libfaketime.so.1'))[0] // die 'libfaketime is not installed';
 	local @ENV{qw(FAKETIME FAKETIME_DONT_FAKE_MONOTONIC NO_FAKE_STAT)} = ('-1h', 1, 1);
-	start($new, "data$new");
+	ctl('start', $new, "data$new");
 }
 is_true('so is a clock that is behind the old ids', <<'SQL');
 DO $$ BEGIN PERFORM snowflake_nextval(); RAISE 'minted';
 EXCEPTION WHEN system_error THEN END $$; SELECT true
 SQL
-stop($new, "data$new");
+ctl('stop', $new, "data$new");
 
-start($new, "data$new");
+ctl('start', $new, "data$new");
 # before 18 they do not come along, and some never
 step('collect statistics', sub { query('VACUUM ANALYZE') });
 answer($new);
@@ -229,11 +225,11 @@ ALTER DOMAIN photo_id VALIDATE CONSTRAINT photo_id_check;
 DO $$ BEGIN PERFORM '-1'::photo_id; RAISE 'accepted';
 EXCEPTION WHEN check_violation THEN END $$; SELECT true
 SQL
-stop($new, "data$new");
+ctl('stop', $new, "data$new");
 
-start($new, 'without');
+ctl('start', $new, 'without');
 is_true('without the file, minting goes on above the old ids as long as the clock does',
 	"SELECT snowflake_nextval() > $last");
-stop($new, 'without');
+ctl('stop', $new, 'without');
 
 done_testing();
