@@ -114,7 +114,7 @@ sub build
 sub check
 {
 	my ($name, $good) = @_;
-	return ok($good, $name) || Tool::diag_tail(slurp($log));
+	return ok($good, $name) || diag_tail(slurp($log));
 }
 
 # --- The Debians
@@ -318,7 +318,7 @@ SH
 
 if (!make_debian())
 {
-	Tool::diag_tail(slurp($log));
+	diag_tail(slurp($log));
 	plan(skip_all => "Debian $suite could not be downloaded");
 }
 if (!check('Debian: is prepared', prepare_debians()))

@@ -49,7 +49,7 @@ sub step
 	my ($name, $code) = @_;
 	return pass($name) if eval { $code->(); 1 };
 	fail($name);
-	Tool::diag_tail($@);
+	diag_tail($@);
 	done_testing();
 	exit;
 }
