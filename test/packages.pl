@@ -24,6 +24,7 @@ use lib "$FindBin::RealBin/perl";
 use File::Basename qw(basename);
 use File::Path qw(make_path);
 use File::Temp qw(tempdir);
+use POSIX qw(WNOHANG);
 use Test::More;
 use Tool;
 
@@ -56,7 +57,14 @@ END
 	if ($$ == $main)
 	{
 		$SIG{$_} = 'IGNORE' for qw(INT TERM HUP);
-		kill('KILL', -$child) && waitpid($child, 0) if $child;
+		# mmdebstrap unmounts what it has mounted; unshare takes no polite word
+		kill('TERM', $child) if $child;
+		for (1 .. 30)
+		{
+			last if !$child || waitpid($child, WNOHANG);
+			select(undef, undef, undef, 0.1);
+		}
+		kill('KILL', $child) && waitpid($child, 0) if $child;
 		# takes long, and check.sh kills the group of its tests after some seconds
 		system('setsid', 'rm', '-rf', '--one-file-system', $dir) if $dir;
 	}
@@ -65,8 +73,7 @@ END
 
 sub slurp { local (@ARGV, $/) = @_; return scalar <> }
 
-# Does it succeed?  Its output is in the log.  It and what it starts are a group
-# of processes.
+# Does it succeed?  Its output is in the log.
 sub run
 {
 	my @command = @_;
@@ -74,7 +81,6 @@ sub run
 	$child = fork() // die "could not fork: $!";
 	if (!$child)
 	{
-		setpgrp(0, 0);
 		open(STDIN, '<', '/dev/null') or die;
 		open(STDOUT, '>', $log) or die;
 		open(STDERR, '>&', \*STDOUT) or die;
