@@ -59,7 +59,7 @@ END
 		$SIG{$_} = 'IGNORE' for qw(INT TERM HUP);
 		# mmdebstrap unmounts what it has mounted; unshare takes no polite word
 		kill('TERM', $child) if $child;
-		for (1 .. 30)
+		for (1 .. 70)
 		{
 			last if !$child || waitpid($child, WNOHANG);
 			select(undef, undef, undef, 0.1);
