@@ -145,7 +145,7 @@ find(
 
 			# what is made from the tree, and texts of others
 			$File::Find::prune = 1
-			  if $path =~ m{^(?:\.git|results|output_iso|tmp_check|tmp_check_iso|log|test/clients/node_modules|debian/\.debhelper|debian/postgresql-.*|build-.*|bench/results)$};
+			  if $path =~ m{^(?:\.git|results|output_iso|tmp_check|tmp_check_iso|log|.*/node_modules|debian/\.debhelper|debian/postgresql-.*|build-.*|bench/results)$};
 			return if $path =~ m{^(?:LICENSE|debian/copyright|test/t/047_words\.pl)$};
 			$text_of{$path} = words_of($path)
 			  if -f && $path =~ m{\.(?:md|c|h|sql|out|spec|pl|pm|sh|py|js|java|conf|ya?ml|json|pml|control|svg|in)$|/(?:rules|run|Makefile|Dockerfile)$|^(?:Makefile|Dockerfile)$};
