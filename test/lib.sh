@@ -236,10 +236,12 @@ is_major_installed() {
 
 PROGRAMS=/usr/lib/postgresql    # where Debian has them, by major
 
+SUPPORTED=(15 16 17 18 19)      # majors
+
 # The latest major that is installed, or else the distribution's own.
 default_major() {
     local major
-    for major in 19 18 17 16 15; do
+    for major in $(printf '%s\n' "${SUPPORTED[@]}" | sort -r); do
         if is_major_installed "$major"; then
             echo "$major"
             return

@@ -24,7 +24,6 @@ set -euo pipefail
 # shellcheck source=test/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-# These three tables are check.sh's as well.
 declare -A SUITE=([15]=bookworm [17]=trixie [18]=forky [19]=experimental) # none has 16
 TEST_PACKAGES='perl libipc-run-perl libfaketime'
 PORT_MAJOR=15                   # on another processor, with its Debian
