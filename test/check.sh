@@ -19,8 +19,6 @@ set -euo pipefail
 # shellcheck source=test/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-SUPPORTED=(15 16 17 18 19)
-UPGRADES=(15-17 15-18 17-18 15-19 17-19 18-19)
 STEPS=(format model regress isolation tap integration upgrade packages soak
     fuzz analyze proof sanitize valgrind sqlsmith coverage i386 arm64)
 DEFAULT=(format model regress isolation tap)
@@ -136,7 +134,7 @@ list_suites() {
 }
 
 list_major() {
-    local upgrade
+    local old
     if [[ $1 == 16 ]] && ! is_here 16; then
         echo 16/build           # says that there is none
         return
@@ -145,8 +143,8 @@ list_major() {
     if is_here "$1"; then
         ! wants integration || list_scripts integration "$1"
     elif wants upgrade; then
-        for upgrade in "${UPGRADES[@]}"; do
-            [[ $upgrade != *-"$1" || " ${majors[*]} " != *" ${upgrade%-*} "* ]] || echo "$1/upgrade-${upgrade%-*}"
+        for old in "${majors[@]}"; do
+            ((old >= $1)) || { [[ $old == 16 ]] && ! is_here 16; } || echo "$1/upgrade-$old"
         done
     fi
 }

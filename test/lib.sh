@@ -22,6 +22,7 @@ export LC_ALL=C                 # what apt says is read by us
 
 SOURCE=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 PROGRAMS=/usr/lib/postgresql    # where Debian has the server's, by major
+SUPPORTED=(15 16 17 18 19)      # majors
 BUILD_PACKAGES='make gcc libc6-dev'
 
 say() { printf '%s\n' "$*"; }
@@ -171,7 +172,7 @@ is_major_installed() {
 # The latest major that is installed, or else the distribution's own.
 default_major() {
     local major
-    for major in 19 18 17 16 15; do
+    for major in $(printf '%s\n' "${SUPPORTED[@]}" | sort -r); do
         if is_major_installed "$major"; then
             echo "$major"
             return
