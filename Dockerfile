@@ -6,7 +6,7 @@
 # and then CREATE EXTENSION snowflake.  A new data directory preloads the library;
 # for one that exists already, add it to shared_preload_libraries.
 #
-# Not tested: a build by Docker.  test/packages.sh runs the same commands, make
+# Not tested: a build by Docker.  test/packages.pl runs the same commands, make
 # and make install, in a plain Debian, which has files in the same places.
 
 ARG PG_MAJOR=17

@@ -32,7 +32,7 @@ DISPERSION='0.85 AND 1.15'      # of calls at random times
 LAYOUT='epoch=2026-01-01 unit=50ms fields=timestamp:39,shard:8,sequence:4'
 CLIENTS=90                      # more than ever wait at once, or nobody arrives
 
-seconds=90
+
 
 usage() {
     cat <<END
@@ -42,7 +42,7 @@ Measure how long calls wait at several loads, and compare with the formula of
 doc/capacity.md.
 
   --pg MAJOR          with this major of PostgreSQL (default: the distribution's own)
-  --seconds N   length of each run (default: $seconds)
+  --seconds N   length of each run (default: 90)
   --help              this text
 END
 }
@@ -92,8 +92,8 @@ SELECT format('%6s %6s %6s  %8s %8s %8s  %8s %8s %8s  %s', $shards,
 
 main() {
     local shards load line different=0
-    pg=''
     parse_options 'pg=MAJOR seconds=N' "$@"
+    seconds=${seconds:-90}
     # shellcheck disable=SC2119 # no more packages than those
     need_major
 

@@ -129,7 +129,6 @@ nothing_like() {
 main() {
     local expression nothing instructions
     local -A counted=()         # what does nothing -> instructions
-    pg='' annotate=''
     parse_options 'pg=MAJOR annotate' "$@"
     ((${#arguments[@]})) || arguments=("${EXPRESSIONS[@]}")
     need_major valgrind

@@ -74,7 +74,6 @@ report() {
 
 main() {
     local made mode more=
-    quick='' smoke='' readme='' pg='' output='' pgedge=''
     parse_options 'quick smoke readme pg=MAJOR output=DIR pgedge=DIR' "$@"
     mode=${smoke:+smoke}${quick:+quick}
     mode=${mode:-whole}

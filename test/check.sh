@@ -19,8 +19,6 @@ set -euo pipefail
 # shellcheck source=test/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-SUPPORTED=(15 16 17 18 19)
-UPGRADES=(15-17 15-18 17-18 15-19 17-19 18-19)
 STEPS=(format model regress isolation tap integration upgrade packages soak
     fuzz analyze proof sanitize valgrind sqlsmith coverage i386 arm64)
 DEFAULT=(format model regress isolation tap)
@@ -29,6 +27,8 @@ JOBS=4                          # tests mostly wait
 declare -A PACKAGES=(           # of the steps, which are skipped without
     [format]=clang-format-14
     [model]='spin gcc libc6-dev'
+    [tap]='python3-psycopg libpostgresql-jdbc-java default-jdk-headless nodejs node-pg'
+    [integration]='python3-etcd golang-go'
     [packages]='mmdebstrap debian-archive-keyring'
     [fuzz]='clang-14 libclang-rt-14-dev'
     [analyze]='cppcheck clang-tidy-14'
@@ -36,8 +36,6 @@ declare -A PACKAGES=(           # of the steps, which are skipped without
     [sqlsmith]=sqlsmith
     [i386]='mmdebstrap debian-archive-keyring arch-test'
     [arm64]='mmdebstrap debian-archive-keyring arch-test qemu-user-static'
-    [tap]='python3-psycopg libpostgresql-jdbc-java default-jdk-headless nodejs node-pg'
-    [integration]='python3-etcd golang-go'
 )
 UNPACKED='pgbouncer patroni etcd-server clickhouse-common clickhouse-server clickhouse-client' # step.sh says why
 
@@ -50,7 +48,7 @@ Build snowflake and run its tests on throwaway servers.  Ends with a line
 nothing failed.  The steps are
 
   format       is the source formatted?
-  model        a model of minting, searched for duplicates
+  model        models, searched for duplicates and for missed rows
   regress      SQL against expected output
   isolation    interleavings of several sessions
   tap          scripts that start, crash and restart servers
@@ -91,54 +89,36 @@ END
 
 wants() { [[ " ${steps[*]} " == *" $1 "* ]]; }
 
+is_here() { [[ $pg_config ]] || is_packaged "$1"; }
+
 # The majors that are asked for.
 choose_majors() {
-    local count=0
-    [[ -z $all ]] || count=$((count + 1))
-    [[ -z $pg ]] || count=$((count + 1))
-    [[ -z $pg_config ]] || count=$((count + 1))
-    ((count <= 1)) || die '--pg, --pg-config and --all exclude each other'
+    local version program
+    [[ "${all:+a}${pg:+b}${pg_config:+c}" != ??* ]] || die '--pg, --pg-config and --all exclude each other'
+    majors=("${pg:-}")
     if [[ $all ]]; then
         majors=("${SUPPORTED[@]}")
     elif [[ $pg_config ]]; then
-        choose_server
-    elif [[ $pg ]]; then
-        [[ " ${SUPPORTED[*]} " == *" $pg "* ]] || die "snowflake supports PostgreSQL ${SUPPORTED[*]}"
-        majors=("$pg")
-    else
+        [[ -f $pg_config && -x $pg_config ]] || die '--pg-config needs the path of a program pg_config'
+        pg_config=$(realpath "$pg_config")
+        version=$("$pg_config" --version) || die "\"$pg_config\" does not run"
+        [[ $version =~ ^PostgreSQL\ ([1-9][0-9]) ]] ||
+            die "\"$pg_config\" is no pg_config: it says \"${version%%$'\n'*}\""
+        majors=("${BASH_REMATCH[1]}")
+        for program in "$("$pg_config" --bindir)"/{postgres,initdb,psql,pg_config} "$("$pg_config" --pgxs)"; do
+            [[ -f $program ]] || die "the server of \"$pg_config\" cannot be tested: there is no $program"
+        done
+    elif [[ -z $pg ]]; then
         majors=("$(default_major)")
     fi
-}
-
-choose_server() {
-    local version program
-    [[ -f $pg_config && -x $pg_config ]] || die '--pg-config needs the path of a program pg_config'
-    pg_config=$(realpath "$pg_config")
-    version=$("$pg_config" --version) || die "\"$pg_config\" does not run"
-    [[ $version =~ ^PostgreSQL\ ([1-9][0-9]) ]] ||
-        die "\"$pg_config\" is no pg_config: it says \"${version%%$'\n'*}\""
-    majors=("${BASH_REMATCH[1]}")
-    for program in "$("$pg_config" --bindir)"/{postgres,initdb,psql,pg_config} "$("$pg_config" --pgxs)"; do
-        [[ -f $program ]] || die "the server of \"$pg_config\" cannot be tested: there is no $program"
-    done
-    GIVEN_CONFIG=$pg_config
-}
-
-is_here() {
-    [[ $pg_config ]] || is_packaged "$1"
+    [[ " ${SUPPORTED[*]} " == *" ${majors[0]} "* ]] || die "snowflake supports PostgreSQL ${SUPPORTED[*]}"
 }
 
 # ---------------------------------------------------------------------------
 # The tests
 
-# The names of scripts in a directory.
-scripts() {
-    local script
-    for script in "$SOURCE/test/$1"/*.pl; do
-        script=${script##*/}
-        echo "${script%.pl}"
-    done
-}
+# The names of scripts in a directory, in a place.
+list_scripts() { find "$SOURCE/test/$1" -name '*.pl' -printf "$2/%f\n" | sed 's/\.pl$//' | sort; }
 
 # A place, and those of the suites there that are among the steps.
 list_suites() {
@@ -148,83 +128,63 @@ list_suites() {
     for step in "$@"; do
         case $step in
             regress | isolation) echo "$place/$step" ;;
-            tap) scripts t | sed "s,^,$place/," ;;
+            tap) list_scripts t "$place" ;;
         esac
     done
 }
 
 list_major() {
-    local upgrade
-    if ! is_here "$1" && [[ $1 == 16 ]]; then
-        echo "$1/build"         # says that there is none
+    local old
+    if [[ $1 == 16 ]] && ! is_here 16; then
+        echo 16/build           # says that there is none
         return
     fi
     list_suites "$1" "${steps[@]}"
     if is_here "$1"; then
-        ! wants integration || scripts integration | sed "s,^,$1/,"
+        ! wants integration || list_scripts integration "$1"
     elif wants upgrade; then
-        for upgrade in "${UPGRADES[@]}"; do
-            [[ $upgrade != *-"$1" || " ${majors[*]} " != *" ${upgrade%-*} "* ]] || echo "$1/upgrade-${upgrade%-*}"
+        for old in "${majors[@]}"; do
+            ((old >= $1)) || { [[ $old == 16 ]] && ! is_here 16; } || echo "$1/upgrade-$old"
         done
     fi
 }
 
-# On the default major alone.
-list_once() {
-    local step
-    local -a once=()
-    ! wants soak || once+=(soak)
-    ! wants sqlsmith || once+=(sqlsmith)
-    ! wants fuzz || once+=(text_input)
-    for step in "${once[@]}"; do
-        echo "$1/$step"
-    done
-}
-
 # All tests that are wanted, in the order in which they begin.
 list_tests() {
-    local step major name
+    local step major packaged=15
     for major in "${majors[@]}"; do
         list_major "$major"
     done
-    list_once "${majors[0]}"
     for step in "${steps[@]}"; do
         case $step in
-            format | model | fuzz | analyze | proof) echo "$step" ;;
-            packages) echo "packages/$(packaged_major)" ;;
+            format | model | analyze | proof) echo "$step" ;;
+            fuzz) printf '%s\n' fuzz "${majors[0]}/text_input" ;;
+            soak | sqlsmith) echo "${majors[0]}/$step" ;;
+            packages)           # of a Debian that is released
+                [[ ${majors[0]} =~ ^(16|19)$ ]] || packaged=${majors[0]}
+                echo "packages/$packaged"
+                ;;
             sanitize) printf 'sanitize/%s\n' build regress isolation reports ;;
             valgrind) printf 'valgrind/%s\n' build regress reports ;;
-            coverage)
-                list_suites coverage regress isolation tap
-                echo coverage/lines
+            coverage | i386 | arm64)
+                list_suites "$step" regress isolation tap
+                [[ $step != coverage ]] || echo coverage/lines
                 ;;
-            i386 | arm64) list_suites "$step" regress isolation tap ;;
         esac
-    done
-}
-
-# The first of the majors that a released Debian has.
-packaged_major() {
-    local major
-    for major in "${majors[@]}" 15; do
-        [[ ! $major =~ ^(16|19)$ ]] || continue
-        echo "$major"
-        return
     done
 }
 
 # What --only leaves: that test, and the builds that it needs.
 select_tests() {
     local test build
-    local -a selected=() builds=()
+    local -a selected=()
     for test in "${names[@]}"; do
         [[ $test == "$only" || $test == */"$only" ]] || continue
-        selected+=("$test")
-        builds+=("${test%/*}/build")
-        [[ $test != */upgrade-* ]] || builds+=("${test##*-}/build")
+        selected+=("${test%/*}/build" "$test")
+        [[ $test != */upgrade-* ]] || selected+=("${test##*-}/build")
     done
     for test in "${names[@]}"; do
-        for build in "${builds[@]}" "${selected[@]}"; do
+        for build in "${selected[@]}"; do
             [[ $test != "$build" ]] || echo "$test"
         done
     done | uniq
@@ -237,16 +197,28 @@ step_of() {
         */upgrade-*) echo upgrade ;;
         */text_input) echo fuzz ;;
         */build) echo regress ;;
+        */citus | */patroni | */pglogical) echo integration ;;
         */regress | */isolation | */soak | */sqlsmith) echo "${1#*/}" ;;
-        */*)
-            if [[ -f $SOURCE/test/integration/${1#*/}.pl ]]; then
-                echo integration
-            else
-                echo tap
-            fi
-            ;;
+        */*) echo tap ;;
         *) echo "$1" ;;
     esac
+}
+
+# Set "names", and "steps" to those that they belong to.
+choose_tests() {
+    mapfile -t names < <(list_tests)
+    [[ $only ]] || return 0
+    if [[ -f $SOURCE/test/sql/$only.sql ]]; then
+        export SNOWFLAKE_SQL=$only
+        only=regress
+    fi
+    if [[ ${#arguments[@]} == 0 && " ${names[*]} " != *[\ /]"$only "* ]]; then
+        steps=("${STEPS[@]}")
+        mapfile -t names < <(list_tests)
+    fi
+    mapfile -t names < <(select_tests)
+    ((${#names[@]})) || die "there is no test \"$only\" in the steps ${steps[*]}"
+    mapfile -t steps < <(for name in "${names[@]}"; do step_of "$name"; done | sort -u)
 }
 
 # ---------------------------------------------------------------------------
@@ -257,16 +229,9 @@ step_of() {
 installable() {
     local package
     for package in "$@"; do
-        if ! is_installed "$package" && has_package "$package" >/dev/null &&
-            apt-get -qq -s --no-install-recommends install "$package" >/dev/null 2>&1; then
-            echo "$package"
-        fi
-    done
-}
-
-# The libraries of packages that are unpacked, rather than installed.
-libraries_of() {
-    apt-cache depends "$@" 2>/dev/null | sed -n 's/^  Depends: \(\(lib\|python3-\)[^<]*\)$/\1/p'
+        ! is_installed "$package" && has_package "$package" &&
+            apt-get -qq -s --no-install-recommends install "$package" >/dev/null 2>&1 && echo "$package"
+    done | sort -u
 }
 
 # Java, Node.js and its module may be here from elsewhere.
@@ -280,12 +245,14 @@ is_client_here() {
 
 install_all() {
     local major step package
-    local -a needed=() wanted=()
+    local -a needed=(perl) wanted=()
     for major in "${majors[@]}"; do
-        if is_here "$major"; then
-            read -ra needed <<<"${needed[*]} perl libipc-run-perl libfaketime $BUILD_PACKAGES $(server_packages "$major")"
+        if [[ $pg_config ]] || is_packaged "$major"; then
+            # shellcheck disable=SC2206 # one word for each package
+            needed+=(libipc-run-perl libfaketime $BUILD_PACKAGES)
+            [[ $pg_config ]] || mapfile -t -O "${#needed[@]}" needed < <(server_packages "$major" | tr ' ' '\n')
         else
-            needed+=(perl mmdebstrap debian-archive-keyring)
+            needed+=(mmdebstrap debian-archive-keyring)
         fi
     done
     install_packages "${needed[@]}" || die 'cannot test without these packages'
@@ -294,12 +261,13 @@ install_all() {
             is_client_here "$package" || wanted+=("$package")
         done
     done
-    if wants tap || wants integration; then
+    if wants tap || wants integration; then     # libraries of what is only unpacked
         # shellcheck disable=SC2086 # one word for each package
-        mapfile -t -O "${#wanted[@]}" wanted < <(libraries_of $UNPACKED)
+        mapfile -t -O "${#wanted[@]}" wanted < <(apt-cache depends $UNPACKED 2>/dev/null |
+            sed -n 's/^  Depends: \(\(lib\|python3-\)[^<]*\)$/\1/p')
         ! wants integration || wanted+=("postgresql-${majors[0]}-pglogical")
     fi
-    mapfile -t wanted < <(installable "${wanted[@]}" | sort -u)
+    mapfile -t wanted < <(installable "${wanted[@]}")
     install_packages "${wanted[@]}" || true
 }
 
@@ -321,8 +289,8 @@ run_tests() {
     while read -r place; do
         rules+=(--rules "seq=$place/*")
     done < <(printf '%s\n' "${names[@]}" | sed -n 's,/.*,,p' | uniq)
-    export SNOWFLAKE_STEPS="${steps[*]}" SNOWFLAKE_RUN=$RUN SNOWFLAKE_PG_CONFIG=${GIVEN_CONFIG-}
-    export SNOWFLAKE_SOAK="$minutes $seed" SNOWFLAKE_SECONDS=$((minutes * 15))
+    export SNOWFLAKE_STEPS="${steps[*]}" SNOWFLAKE_RUN=$RUN SNOWFLAKE_PG_CONFIG=$pg_config
+    export SNOWFLAKE_SOAK="${minutes:-2} ${seed:-$RANDOM}" SNOWFLAKE_SECONDS=$((${minutes:-2} * 15))
     PERL5LIB=$SOURCE/test/perl attend setsid --wait \
         prove --merge --formatter Progress --jobs "$JOBS" "${rules[@]}" --rules 'par=*' \
         --exec "bash $SOURCE/test/step.sh" "${names[@]}"
@@ -333,31 +301,20 @@ run_tests() {
 end_tests() {
     local copy
     trap '' INT TERM HUP
-    if [[ $CHILD ]]; then
-        kill -TERM -- "-$CHILD" 2>/dev/null || true
-        for _ in {1..100}; do
-            kill -0 -- "-$CHILD" 2>/dev/null || break
-            sleep 0.1
-        done
-        kill -KILL -- "-$CHILD" 2>/dev/null || true
-        CHILD=
-    fi
-    if [[ $keep ]]; then
-        while read -r copy; do
-            stop_servers "$copy"
-        done <"$RUN/copies"
-        say "Kept: $(tr '\n' ' ' <"$RUN/copies")and $RUN"
-        return
-    fi
+    [[ -z $CHILD ]] || end_child "-$CHILD"
+    CHILD=
     while read -r copy; do
-        discard "$copy"
+        discard "$copy" "${keep:+keep}"
     done <"$RUN/copies"
-    discard "$RUN"
+    if [[ $keep ]]; then
+        say "Kept: $(tr '\n' ' ' <"$RUN/copies")and $RUN"
+    else
+        discard "$RUN"
+    fi
 }
 
 main() {
-    local name step status=0
-    all='' pg='' pg_config='' only='' keep='' minutes=2 seed=$RANDOM
+    local step status=0
     parse_options 'all pg=MAJOR pg-config=PATH only=NAME keep minutes=N seed=N' "$@"
     steps=("${arguments[@]}")
     ((${#steps[@]})) || steps=("${DEFAULT[@]}")
@@ -365,20 +322,7 @@ main() {
         [[ " ${STEPS[*]} " == *" $step "* ]] || die "unknown step \"$step\"; see --help"
     done
     choose_majors
-    mapfile -t names < <(list_tests)
-    if [[ -f $SOURCE/test/sql/$only.sql ]]; then
-        export SNOWFLAKE_SQL=$only
-        only=regress
-    fi
-    if [[ $only ]]; then
-        if [[ ${#arguments[@]} == 0 && " ${names[*]} " != *[\ /]"$only "* ]]; then
-            steps=("${STEPS[@]}")
-            mapfile -t names < <(list_tests)
-        fi
-        mapfile -t names < <(select_tests)
-        ((${#names[@]})) || die "there is no test \"$only\" in the steps ${steps[*]}"
-        mapfile -t steps < <(for name in "${names[@]}"; do step_of "$name"; done | sort -u)
-    fi
+    choose_tests
     if needs_root; then
         can_be_root || die 'another Debian needs root here, or sudo'
         exec sudo -- env SNOWFLAKE_ROOTS="${SNOWFLAKE_ROOTS-}" "$0" "$@"

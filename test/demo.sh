@@ -38,7 +38,6 @@ END
 }
 
 main() {
-    pg='' keep=''
     parse_options 'pg=MAJOR keep' "$@"
     ((${#arguments[@]} == 0)) || die "unknown argument \"${arguments[0]}\"; see --help"
     # shellcheck disable=SC2119 # no more packages than those

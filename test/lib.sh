@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 #
-# lib.sh -- what check.sh, demo.sh and others share: a place where nothing can
-# go wrong
+# lib.sh -- what check.sh, demo.sh and bench share: a place where nothing can go
+# wrong
 #
 # These scripts build snowflake and start PostgreSQL servers, on machines that
 # may have nothing installed and on machines whose databases matter.  So:
@@ -21,6 +21,9 @@
 export LC_ALL=C                 # what apt says is read by us
 
 SOURCE=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+PROGRAMS=/usr/lib/postgresql    # where Debian has the server's, by major
+SUPPORTED=(15 16 17 18 19)      # majors
+BUILD_PACKAGES='make gcc libc6-dev'
 
 say() { printf '%s\n' "$*"; }
 
@@ -30,17 +33,19 @@ die() {
 }
 
 # Show the end of a file, each line set off.
-show_tail() {
-    tail -n "$2" "$1" | sed 's/^/    | /'
-}
+show_tail() { tail -n "$2" "$1" | sed 's/^/    | /'; }
 
 # Read a script's options.  The first argument names those that it has: "keep"
-# sets $keep to yes, "pg=MAJOR" wants a value and sets $pg.  A name "seconds=N"
-# wants a number.  What is no option goes to the array "arguments".
+# sets $keep to yes, "pg=MAJOR" wants a value and sets $pg, and "seconds=N" wants a
+# number.  What is no option goes to the array "arguments".
 parse_options() {
     local known=" $1 " name value
     shift
     arguments=()
+    for name in $known; do
+        name=${name%%=*}
+        printf -v "${name//-/_}" '%s' ''
+    done
     while (($#)); do
         name=${1#--}
         case $1 in
@@ -68,51 +73,6 @@ parse_options() {
 }
 
 # ---------------------------------------------------------------------------
-# TAP, for scripts that are tests
-
-tests=0
-failed_tests=0
-
-ok() {
-    tests=$((tests + 1))
-    say "ok $tests - $*"
-}
-
-# The second argument is a file that tells why.
-not_ok() {
-    tests=$((tests + 1))
-    failed_tests=$((failed_tests + 1))
-    say "not ok $tests - $1"
-    [[ -z ${2-} ]] || tail -n 60 "$2" | sed 's/^/# /'
-}
-
-# Does a command succeed?  The first argument is the test's name.
-check() {
-    local name=$1 log status=0
-    shift
-    log=$(mktemp)
-    "$@" >"$log" 2>&1 || status=$?
-    if ((status == 0)); then
-        ok "$name"
-    else
-        not_ok "$name" "$log"
-    fi
-    rm -f "$log"
-    return "$status"
-}
-
-# The end of a script that is a test.
-done_testing() {
-    say "1..$tests"
-    exit $((failed_tests > 0))
-}
-
-skip_all() {
-    say "1..0 # SKIP $*"
-    exit
-}
-
-# ---------------------------------------------------------------------------
 # Ending
 #
 # Commands that take long run as a child that we wait for, because bash does
@@ -131,42 +91,32 @@ attend() {
     return "$status"
 }
 
-# Stop the servers whose data directory is below $1.  A postmaster's working
-# directory is its data directory, which tells it from a process that merely
-# got the number of one that is gone.
-stop_servers() {
+# Stop the servers whose data directory is below $1, and remove it.  A
+# postmaster's working directory is its data directory, which tells it from a
+# process that merely got the number of one that is gone.
+discard() {
     local file pid
-    local -a pids=()
     while IFS= read -r file; do
         read -r pid <"$file" || continue
-        if [[ $(readlink "/proc/$pid/cwd") == "${file%/*}" ]]; then
-            kill -QUIT "$pid"
-            pids+=("$pid")
-        fi
-    done < <(find "$1" -name postmaster.pid 2>/dev/null)
-    for pid in "${pids[@]}"; do
+        [[ $(readlink "/proc/$pid/cwd") == "${file%/*}" ]] || continue
+        kill -QUIT "$pid"
         for _ in {1..50}; do
             [[ -d /proc/$pid ]] || break
             sleep 0.1
         done
-    done
+    done < <(find "$1" -name postmaster.pid 2>/dev/null)
+    [[ ${2-} == keep ]] || rm -rf --one-file-system "$1"
 }
 
-# End a child of ours: politely, then not.  unshare takes no polite word, but
-# all that it started dies with it.
+# End a child politely, then not.  unshare takes no polite word, but all that it
+# started dies with it.  "-PID" is a group of processes.
 end_child() {
-    kill "$1" 2>/dev/null || true
-    for _ in {1..30}; do
-        kill -0 "$1" 2>/dev/null || break
+    kill -TERM -- "$1" 2>/dev/null || return 0
+    for _ in {1..80}; do
+        kill -0 -- "$1" 2>/dev/null || return 0
         sleep 0.1
     done
-    kill -KILL "$1" 2>/dev/null || true
-    wait "$1" 2>/dev/null || true
-}
-
-discard() {
-    stop_servers "$1" || true
-    rm -rf --one-file-system "$1"
+    kill -KILL -- "$1" 2>/dev/null || true
 }
 
 cleanup() {
@@ -184,9 +134,7 @@ trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
 # ---------------------------------------------------------------------------
-# Packages
-#
-# First we look at what is installed, then we ask apt.
+# Packages: first we look at what is installed, then we ask apt
 
 as_root() {
     if ((EUID == 0)); then
@@ -201,29 +149,16 @@ can_be_root() {
     ((EUID == 0)) || { command -v sudo >/dev/null && { sudo -n true 2>/dev/null || sudo -v; }; }
 }
 
-is_installed() {
-    [[ $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) == installed ]]
-}
+is_installed() { [[ $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) == installed ]]; }
 
-# Those of some packages that are missing, in the array "missing".
-find_missing() {
-    local package
-    missing=()
-    for package in "$@"; do
-        is_installed "$package" || missing+=("$package")
-    done
-}
-
-knows_package() {
-    apt-cache show "$1" >/dev/null 2>&1
-}
+knows_package() { apt-cache show "$1" >/dev/null 2>&1; }
 
 # Can a package be had?  On a fresh machine, or in the image of a container,
 # apt knows none, and its lists are to be fetched once.
 has_package() {
     if ! knows_package postgresql && [[ -z ${LISTS_FETCHED-} ]] && can_be_root; then
         export LISTS_FETCHED=yes
-        say "Fetching apt's lists of packages, which are empty"
+        say "Fetching apt's lists of packages, which are empty" >&2
         as_root apt-get -qq update >/dev/null 2>&1 </dev/null || true
     fi
     knows_package "$1"
@@ -234,34 +169,26 @@ is_major_installed() {
     [[ -x $PROGRAMS/$1/bin/postgres && -f $("$PROGRAMS/$1/bin/pg_config" --pgxs 2>/dev/null) ]]
 }
 
-PROGRAMS=/usr/lib/postgresql    # where Debian has them, by major
-
 # The latest major that is installed, or else the distribution's own.
 default_major() {
     local major
-    for major in 19 18 17 16 15; do
+    for major in $(printf '%s\n' "${SUPPORTED[@]}" | sort -r); do
         if is_major_installed "$major"; then
             echo "$major"
             return
         fi
     done
-    has_package postgresql >&2 ||
+    has_package postgresql ||
         die "no PostgreSQL is installed, and apt knows no package \"postgresql\"; try: apt-get update"
     apt-cache depends postgresql |
         sed -n '0,/Depends: postgresql-\([0-9]\+\)$/s/.*Depends: postgresql-\([0-9]\+\)$/\1/p'
 }
 
 # Can this machine have that major?
-is_packaged() {
-    is_major_installed "$1" || has_package "postgresql-server-dev-$1"
-}
+is_packaged() { is_major_installed "$1" || has_package "postgresql-server-dev-$1"; }
 
-BUILD_PACKAGES='make gcc libc6-dev'
-
-# Those of a server that is missing here.
-server_packages() {
-    [[ ${GIVEN_CONFIG-} ]] || is_major_installed "$1" || echo "postgresql-$1 postgresql-server-dev-$1"
-}
+# The packages of a server that is missing here.
+server_packages() { is_major_installed "$1" || echo "postgresql-$1 postgresql-server-dev-$1"; }
 
 # Debian's server package creates a cluster and starts it, unless told not to.
 forbid_clusters() {
@@ -272,50 +199,44 @@ forbid_clusters() {
 }
 
 allow_clusters() {
-    if [[ -n $CREATECLUSTER ]]; then
-        as_root rm -f "$CREATECLUSTER"
-        as_root rmdir --ignore-fail-on-non-empty "${CREATECLUSTER%/*}" || true
-        CREATECLUSTER=
-    fi
+    [[ $CREATECLUSTER ]] || return 0
+    as_root rm -f "$CREATECLUSTER"
+    as_root rmdir --ignore-fail-on-non-empty "${CREATECLUSTER%/*}" || true
+    CREATECLUSTER=
 }
 
 apt_install() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 \
-        install --no-install-recommends "$@" </dev/null
+        install --no-install-recommends "$@" </dev/null 2>&1
 }
 
-# Say what is to be installed, and how much that is.
-announce() {
-    local plan
-    plan=$(apt_install --assume-no "$@" 2>&1 || true)
-    say "Installing $* with apt:" \
-        "$(sed -n 's/.* \([0-9]*\) newly installed.*/\1/p' <<<"$plan") packages," \
-        "$(sed -n 's/^Need to get \(.*\) of archives.*/\1/p' <<<"$plan") to download," \
-        "$(sed -n 's/^After this operation, \(.*\) of additional.*/\1/p' <<<"$plan") on disk"
-}
-
-# Install those of the named packages that are missing.
+# Install those of the named packages that are missing.  Say before how much that
+# is; a dot now and then shows that it goes on.
 install_packages() {
-    local log status=0
+    local package log status=0
     local -a missing=()
-    if ! command -v dpkg-query >/dev/null; then
+    command -v dpkg-query >/dev/null || {
         say "Without Debian's package manager, what it calls $* must be there"
         return 0
-    fi
-    find_missing "$@"
+    }
+    for package in "$@"; do
+        is_installed "$package" || missing+=("$package")
+    done
     ((${#missing[@]})) || return 0
     if ! can_be_root; then
-        say "These packages are missing, and user $(id -un) may not run apt-get as root:" \
-            "sudo is missing, or refused"
+        say "Packages are missing, and user $(id -un) may not run apt-get as root: sudo is missing, or refused"
         say "Ask for:  apt-get install --no-install-recommends ${missing[*]}"
         return 1
     fi
-    has_package "${missing[0]}" || true
-    announce "${missing[@]}"
-    [[ " ${missing[*]}" != *" postgresql-"[0-9]* ]] || forbid_clusters
+    has_package "${missing[0]}" || true     # which may fetch the lists
     log=$(mktemp)
-    # a dot now and then shows that it goes on
-    apt_install -q -y "${missing[@]}" 2>&1 | tee "$log" |
+    apt_install --assume-no "${missing[@]}" >"$log" || true
+    say "Installing ${missing[*]} with apt:" \
+        "$(sed -n 's/.* \([0-9]*\) newly installed.*/\1/p' "$log") packages," \
+        "$(sed -n 's/^Need to get \(.*\) of archives.*/\1/p' "$log") to download," \
+        "$(sed -n 's/^After this operation, \(.*\) of additional.*/\1/p' "$log") on disk"
+    [[ " ${missing[*]}" != *" postgresql-"[0-9]* ]] || forbid_clusters
+    apt_install -q -y "${missing[@]}" | tee "$log" |
         awk '/^(Get|Unpacking|Setting up)/ && ++n % 8 == 0 { printf "."; fflush() } END { print "" }' || status=$?
     allow_clusters
     ((status == 0)) || show_tail "$log" 20
@@ -331,38 +252,6 @@ need_major() {
     is_packaged "$major" || die "PostgreSQL $major is not in this distribution"
     # shellcheck disable=SC2046,SC2086 # one word for each package
     install_packages $BUILD_PACKAGES $(server_packages "$major") "$@" || die "cannot go on without these packages"
-}
-
-# ---------------------------------------------------------------------------
-# Other Debians
-#
-# Each is a directory that mmdebstrap fills with packages.  In /var/tmp, since
-# /tmp may be memory, and may not allow device files.
-
-# Fill the directory $1 with the packages $3 of the Debian $2, unless the
-# directory SNOWFLAKE_ROOTS has it as a file NAME.tar, by the name of $1.  More
-# arguments are mmdebstrap's.
-make_root() {
-    local root=$1 packages=$3 tar=${SNOWFLAKE_ROOTS:-/nowhere}/${1##*/}.tar
-    local -a release=("$2")
-    shift 3
-    if [[ -f $tar ]]; then
-        mkdir "$root"
-        attend tar -C "$root" -xf "$tar"
-        return
-    fi
-    # experimental is an addition to sid, of which apt takes what it is told to
-    if [[ ${release[0]} == experimental ]]; then
-        # shellcheck disable=SC2016 # expanded by mmdebstrap
-        release=(sid --setup-hook='
-            sed "s/ sid / experimental /" "$1/etc/apt/sources.list" >"$1/etc/apt/sources.list.d/experimental.list"
-            printf "%s\n" "Package: postgresql-* libpq*" "Pin: release a=experimental" "Pin-Priority: 990" \
-                >"$1/etc/apt/preferences.d/experimental"')
-    fi
-    # An archive may be a snapshot, whose index is past its date.
-    attend mmdebstrap --variant=apt --format=directory "$@" \
-        --aptopt='Acquire::Check-Valid-Until "false"' --include="${packages// /,}" \
-        "${release[@]}" "$root" </dev/null
 }
 
 # ---------------------------------------------------------------------------
@@ -394,11 +283,7 @@ make_copy() {
     own_copy
 }
 
-own_copy() {
-    if ((EUID == 0)); then
-        chroot "$ROOT/" chown -R "$TESTER:" "$COPY"
-    fi
-}
+own_copy() { ((EUID != 0)) || chroot "$ROOT/" chown -R "$TESTER:" "$COPY"; }
 
 # Run a command in another root.  Mounts and processes live in namespaces of
 # their own, so both are gone with the command, however it ends; and the
@@ -425,10 +310,8 @@ as_tester() {
         "HOME=$COPY" "TMPDIR=$COPY/tmp" SHELL=/bin/sh LC_ALL=C ${LIBDIR:+"LD_LIBRARY_PATH=$LIBDIR"}
         bash -c 'cd "$HOME/tree" && exec "$@"' bash "$@")
 
-    if ((EUID == 0)); then
-        command=(runuser -u "$TESTER" -- "${command[@]}")
-    fi
-    if [[ -n $ROOT ]]; then
+    ((EUID != 0)) || command=(runuser -u "$TESTER" -- "${command[@]}")
+    if [[ $ROOT ]]; then
         enter_root "$ROOT" "${command[@]}"
     else
         attend "${command[@]}"
@@ -440,11 +323,10 @@ as_tester() {
 
 # Run a command as the server's user; say what it said only if it fails.
 quietly() {
-    local log=${SCRATCH[0]}/log
-    if ! as_tester "$@" >"$log" 2>&1; then
-        show_tail "$log" 40
+    as_tester "$@" >"${SCRATCH[0]}/log" 2>&1 || {
+        show_tail "${SCRATCH[0]}/log" 40
         die "failed: $*"
-    fi
+    }
 }
 
 # Build the extension and start a server with it and with the settings given.
@@ -452,8 +334,7 @@ quietly() {
 # port is free and nobody needs a password.
 start_server() {
     quietly bash test/stage.sh "$COPY/stage"
-    quietly initdb --no-sync --auth=trust --username=postgres --encoding=UTF8 \
-        --pgdata="$COPY/data"
+    quietly initdb --no-sync --auth=trust --username=postgres --encoding=UTF8 --pgdata="$COPY/data"
     cat "$COPY/stage/server.conf" - >>"$COPY/data/postgresql.conf" <<END
 listen_addresses = ''
 unix_socket_directories = '$COPY'
@@ -464,6 +345,4 @@ END
 }
 
 # Run a client of that server.
-with_server() {
-    as_tester env PGHOST="$COPY" PGUSER=postgres PGDATABASE=postgres "$@"
-}
+with_server() { as_tester env PGHOST="$COPY" PGUSER=postgres PGDATABASE=postgres "$@"; }

@@ -24,82 +24,123 @@ set -euo pipefail
 # shellcheck source=test/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-# These three tables are check.sh's as well.
 declare -A SUITE=([15]=bookworm [17]=trixie [18]=forky [19]=experimental) # none has 16
 TEST_PACKAGES='perl libipc-run-perl libfaketime'
 PORT_MAJOR=15                   # on another processor, with its Debian
 
 RUN=${SNOWFLAKE_RUN-}
 GIVEN_CONFIG=${SNOWFLAKE_PG_CONFIG-}
-SECONDS_EACH=${SNOWFLAKE_SECONDS:-30}   # of each fuzzer and so on
 place=${1%/*}
 name=${1##*/}
-LOG=
+
+skip_all() {
+    say "1..0 # SKIP $*"
+    exit
+}
+
+need_program() { command -v "$1" >/dev/null || skip_all "this distribution has no $1"; }
+
+# One test, of one command.
+test_command() {
+    local what=$1 log status=0
+    shift
+    log=$(mktemp)
+    "$@" >"$log" 2>&1 || status=$?
+    say 1..1
+    if ((status == 0)); then
+        say "ok 1 - $what"
+    else
+        say "not ok 1 - $what"
+        tail -n 60 "$log" | sed 's/^/# /'
+    fi
+    rm -f "$log"
+    return "$status"
+}
 
 # ---------------------------------------------------------------------------
 # Places
 
 # Make this place, and leave what as_tester() needs for the other tests.
 make_place() {
-    local root='' arch=''
+    local root=''
+    local -a arch=()
     copt='-Werror -DUSE_ASSERT_CHECKING'
     limit=600
     environment=()
     case $place in
         i386 | arm64)
-            arch=$place
+            # The mirrors of security updates lag behind for some architectures.
+            # shellcheck disable=SC2016 # expanded by mmdebstrap's shell
+            arch=(--arch="$place" --setup-hook='sed -i /security/d "$1/etc/apt/sources.list"')
+            arch-test "$place" >/dev/null || skip_all "this machine does not run programs of $place"
             major=$PORT_MAJOR
             ;;
         sanitize | valgrind | coverage) major=$(default_major) ;;
         *) major=$place ;;
     esac
-    if [[ $arch ]]; then
-        make_port "$arch"
-        root=$RUN/$arch
-    elif [[ -z $GIVEN_CONFIG ]] && ! is_packaged "$major"; then
+    if [[ $place == arm64 ]]; then      # emulated, it takes many times as long
+        limit=7200
+        environment=(PGCTLTIMEOUT=600 PG_TEST_TIMEOUT_DEFAULT=1800)
+    fi
+    if [[ ${arch[*]} ]] || { [[ -z $GIVEN_CONFIG ]] && ! is_packaged "$major"; }; then
         [[ ${SUITE[$major]-} ]] ||
             skip_all "no Debian has PostgreSQL $major; with an installed one, run: test/check.sh --pg-config PATH"
         root=$RUN/$place
-        have_root "$root" "${SUITE[$major]}"
+        have_root "$root" "${SUITE[$major]}" \
+            "$BUILD_PACKAGES postgresql-$major postgresql-server-dev-$major $TEST_PACKAGES" "${arch[@]}"
     fi
+    [[ -z $GIVEN_CONFIG ]] || id postgres >/dev/null 2>&1 || TESTER=nobody
     make_copy "$root"
     echo "${SCRATCH[-1]}" >>"$RUN/copies"
     SCRATCH=()                  # check.sh removes it
     if [[ $GIVEN_CONFIG ]]; then
-        choose_server
         copy_server
     elif [[ -z $root ]]; then
         add_tools "$COPY"
     fi
-    watch_place
-    check "build for PostgreSQL $major${root:+ on Debian ${root##*/}}" \
-        as_tester bash test/stage.sh "$COPY/stage" COPT="$copt" || done_testing
+    case $place in
+        sanitize | valgrind)
+            limit=7200
+            environment=(PGCTLTIMEOUT=120)
+            copt+=" $(as_tester perl test/hard/watch.pl "$place")"
+            ;;
+        coverage)
+            limit=1200
+            copt+=" --coverage -O0 -fprofile-update=atomic -include $COPY/tree/test/hard/dump.h"
+            ;;
+    esac
+    test_command "build for PostgreSQL $major" as_tester bash test/stage.sh "$COPY/stage" COPT="$copt"
     declare -p major ROOT COPY TESTER BINDIR LIBDIR limit environment |
         sed 's/^declare /&-g /' >"$RUN/$place.place"
-    done_testing
 }
 
-# Another Debian, with what the suites need.
+# Have the directory $1, filled with the packages $3 of the Debian $2, unless the
+# directory SNOWFLAKE_ROOTS has it as a file NAME.tar, by the name of $1.  More
+# arguments are mmdebstrap's.
 have_root() {
-    local log=$RUN/$place.log
-    make_root "$1" "$2" "$BUILD_PACKAGES postgresql-$major postgresql-server-dev-$major $TEST_PACKAGES" "${@:3}" >"$log" 2>&1 || {
-        tail -n 5 "$log" | sed 's/^/# /'
-        skip_all "Debian $2 could not be downloaded"
-    }
-    chmod 755 "$1"
-}
-
-# An emulated machine needs many times as long, also for what a test waits for.
-make_port() {
-    if [[ $1 == arm64 ]]; then
-        limit=7200
-        environment=(PGCTLTIMEOUT=600 PG_TEST_TIMEOUT_DEFAULT=1800)
+    local root=$1 log=$1.log packages=$3 tar=${SNOWFLAKE_ROOTS:-/nowhere}/${1##*/}.tar
+    local -a release=("$2") fill
+    shift 3
+    # experimental is an addition to sid, of which apt takes what it is told to
+    if [[ ${release[0]} == experimental ]]; then
+        # shellcheck disable=SC2016 # expanded by mmdebstrap
+        release=(sid --setup-hook='
+            sed "s/ sid / experimental /" "$1/etc/apt/sources.list" >"$1/etc/apt/sources.list.d/experimental.list"
+            printf "%s\n" "Package: postgresql-* libpq*" "Pin: release a=experimental" "Pin-Priority: 990" \
+                >"$1/etc/apt/preferences.d/experimental"')
     fi
-    arch-test "$1" >/dev/null || skip_all "this machine does not run programs of $1"
-    # The mirrors of security updates lag behind for some architectures.
-    # shellcheck disable=SC2016 # expanded by mmdebstrap's shell
-    have_root "$RUN/$1" "${SUITE[$PORT_MAJOR]}" --arch="$1" \
-        --setup-hook='sed -i /security/d "$1/etc/apt/sources.list"'
+    # An archive may be a snapshot, whose index is past its date.
+    fill=(mmdebstrap --variant=apt --format=directory "$@" --aptopt='Acquire::Check-Valid-Until "false"'
+        --include="${packages// /,}" "${release[@]}" "$root")
+    if [[ -f $tar ]]; then
+        mkdir "$root"
+        fill=(tar -C "$root" -xf "$tar")
+    fi
+    attend "${fill[@]}" >"$log" 2>&1 </dev/null || {
+        tail -n 5 "$log" | sed 's/^/# /'
+        skip_all "Debian ${release[0]} could not be downloaded"
+    }
+    chmod 755 "$root"
 }
 
 has_integration() { [[ " ${SNOWFLAKE_STEPS-} " == *' integration '* ]]; }
@@ -127,39 +168,14 @@ install_from_npm() {
             --ignore-scripts --fetch-retries=0 "${@:2}" >/dev/null 2>&1 </dev/null || true
 }
 
-watch_place() {
-    case $place in
-        sanitize | valgrind)
-            limit=7200
-            environment=(PGCTLTIMEOUT=120)
-            copt+=" $(as_tester bash test/hard/watch.sh "$place")"
-            ;;
-        coverage)
-            limit=1200
-            copt+=" --coverage -O0 -fprofile-update=atomic -include $COPY/tree/test/hard/dump.h"
-            ;;
-    esac
-}
-
-enter_place() {
-    [[ -f $RUN/$place.place ]] || skip_all "$place could not be built"
-    # shellcheck disable=SC1090 # written by make_place()
-    . "$RUN/$place.place"
-    DIR=$ROOT$COPY
-    LOG=$DIR/$name.log
-}
-
 # Older servers that were built from source find extensions only in their own
 # directories, which are not ours to write to.  But such an installation, below
 # one directory, works wherever it is: we install into a copy of it.
-choose_server() {
-    BINDIR=$("$GIVEN_CONFIG" --bindir)
-    id postgres >/dev/null 2>&1 || TESTER=nobody
-}
-
 copy_server() {
-    local prefix=${BINDIR%/bin} option path
+    local prefix option path
     local -a paths=()
+    BINDIR=$("$GIVEN_CONFIG" --bindir)
+    prefix=${BINDIR%/bin}
     for option in bindir libdir sharedir includedir; do
         path=$("$GIVEN_CONFIG" "--$option")
         [[ $path == "$prefix"/* && $prefix != /usr ]] || return 0
@@ -188,70 +204,58 @@ installcheck() {
         LD_LIBRARY_PATH="${LIBDIR:+$LIBDIR:}$(echo "$tools"/usr/lib/*-linux-gnu)" \
         SNOWFLAKE_TOOLS="$tools" PYTHONPATH="$tools/usr/lib/python3/dist-packages" \
         PATH="${BINDIR:-$PROGRAMS/$major/bin}:/usr/local/bin:/usr/bin:/bin:$tools/usr/bin:$tools/usr/sbin" \
-        "${size[@]}" \
-        SNOWFLAKE_SOAK="${SNOWFLAKE_SOAK-}" SNOWFLAKE_SECONDS="$SECONDS_EACH" \
+        SNOWFLAKE_SOAK="${SNOWFLAKE_SOAK-}" SNOWFLAKE_SECONDS="${SNOWFLAKE_SECONDS:-30}" "${size[@]}" \
         timeout --kill-after=10 "$limit" make -s installcheck "$@"
 }
 
-# A firing assertion ends one server process.  The test that caused it need
-# not notice, when it was a background worker's.
-assertions() {
-    grep -h '^TRAP:' "$@" 2>/dev/null | head -n 5 | sed 's/^/# /'
+# How a suite ended, as comments: it took too long, or an assertion fired, which
+# ends one server process, and need not show to the test.  The arguments are logs.
+explain() {
+    ((status != 124 && status != 137)) || echo "# stopped after $limit seconds"
+    if grep -h '^TRAP:' "$@" 2>/dev/null | head -n 5 | sed 's/^/# /'; then
+        status=1
+    fi
 }
 
 # pg_regress speaks TAP from 16 on.  The temporary instance must be one level
 # deep, or pg_regress cannot make it.
 run_regress() {
-    local status=0 count
+    local status=0 log=$DIR/$name.log tree=$DIR/tree
     local -a options=("--temp-instance=tmp_check" "--temp-config=$COPY/stage/server.conf")
     [[ ! -d $DIR/bin ]] || options+=("--bindir=$COPY/bin")
-    rm -rf "$DIR"/tree/{tmp_check,log,regression.diffs}
-    installcheck TAP_TESTS= "$@" EXTRA_REGRESS_OPTS="${options[*]}" >"$LOG" 2>&1 || status=$?
+    rm -rf "$tree"/{tmp_check,log,regression.diffs}
+    installcheck TAP_TESTS= "$@" EXTRA_REGRESS_OPTS="${options[*]}" >"$log" 2>&1 || status=$?
     sed -nE -e 's/^(test)? +([^ ]+) +\.\.\. ok .*/ok - \2/p' \
         -e 's/^(test)? +([^ ]+) +\.\.\. (FAILED|failed) .*/not ok - \2/p' \
-        -e 's/^(not ok|ok) [0-9]+ +[-+] ([^ ]+).*/\1 - \2/p' "$LOG" >"$LOG.tap"
-    sort -r "$LOG.tap"          # failures last, beside their differences
-    count=$(grep -c . "$LOG.tap" || true)
-    if ((status == 124 || status == 137)); then
-        echo "# stopped after $limit seconds"
+        -e 's/^(not ok|ok) [0-9]+ +[-+] ([^ ]+).*/\1 - \2/p' "$log" | sort -r >"$log.tap"
+    cat "$log.tap"              # failures last, beside their differences
+    if ((status)) && [[ -s $tree/regression.diffs ]]; then
+        head -n 200 "$tree/regression.diffs" | sed 's/^/# /'
+    elif ((status)); then
+        tail -n 30 "$log" "$tree/log/postmaster.log" 2>/dev/null | sed 's/^/# /'
     fi
-    if ((status)); then
-        if [[ -s $DIR/tree/regression.diffs ]]; then
-            head -n 200 "$DIR/tree/regression.diffs" | sed 's/^/# /'
-        else
-            tail -n 30 "$LOG" "$DIR/tree/log/postmaster.log" 2>/dev/null | sed 's/^/# /'
-        fi
-    fi
-    if assertions "$DIR/tree/log/postmaster.log"; then
-        status=1
-    fi
-    say "1..$count"              # none at all is a failure
-    exit "$((status > 0))"
+    explain "$tree/log/postmaster.log"
+    say "1..$(wc -l <"$log.tap")"       # none at all is a failure
+    return "$((status > 0))"
 }
 
 # "make installcheck" has one script run by perl, rather than prove.  A server's
 # test that says "Bail out!" would end all tests.
 run_script() {
-    local status=0 log
-    if ! grep '^enable_tap_tests.*= yes' "$(makefile_global)" >/dev/null; then
+    local status=0 log pgxs script
+    script=$(cd "$SOURCE" && find test/t test/integration test/hard test/soak.pl -name "$name.pl")
+    pgxs=$(as_tester pg_config --pgxs)
+    grep '^enable_tap_tests.*= yes' "$ROOT${pgxs%/makefiles/*}/Makefile.global" >/dev/null ||
         skip_all 'this server was built without --enable-tap-tests'
-    fi
-    installcheck REGRESS= ISOLATION= PROVE=perl PROVE_FLAGS= PROVE_TESTS="$1" 2>&1 |
+    installcheck REGRESS= ISOLATION= PROVE=perl PROVE_FLAGS= PROVE_TESTS="$script" 2>&1 |
         sed -u 's/^Bail out!/not ok - Bail out!/' || status=$?
-    if ((status == 124 || status == 137)); then
-        echo "# stopped after $limit seconds"
-    fi
-    if assertions "$DIR"/tree/tmp_check/log/*.log; then
-        status=1
-    fi
-    if ((status)); then
-        for log in "$DIR"/tree/tmp_check/log/*"$name"*; do
-            [[ -f $log ]] || continue
-            echo "# ${log##*/} ends with"
-            tail -n 20 "$log" | sed 's/^/#   /'
-        done
-    fi
-    exit "$status"
+    explain "$DIR"/tree/tmp_check/log/*.log
+    for log in "$DIR"/tree/tmp_check/log/*"$name"*; do
+        [[ $status != 0 && -f $log ]] || continue
+        echo "# ${log##*/} ends with"
+        tail -n 20 "$log" | sed 's/^/#   /'
+    done
+    return "$status"
 }
 
 run_suite() {
@@ -260,22 +264,14 @@ run_suite() {
         isolation) run_regress REGRESS= ;;
         soak | citus | patroni | pglogical)
             limit=7200
-            run_script "$(script_path)"
+            run_script
             ;;
-        *) run_script "$(script_path)" ;;
+        *) run_script ;;
     esac
 }
 
-script_path() { (cd "$SOURCE" && find test/t test/integration test/hard test/soak.pl -name "$name.pl"); }
-
-makefile_global() {
-    local pgxs
-    pgxs=$(as_tester pg_config --pgxs)
-    echo "$ROOT${pgxs%/makefiles/*}/Makefile.global"
-}
-
-# Tests that want a tick exhausted may fail, as this is too slow for
-# them; coverage is what matters.
+# Tests that want a tick exhausted may fail, as this is too slow for them;
+# coverage is what matters.
 tolerate() {
     ("$@") | sed -u -e 's/^not ok.*/& # TODO too slow when lines are counted/' || true
 }
@@ -290,16 +286,13 @@ tolerate() {
 
 # Bring major $1 of root $2 (empty: this machine) into root $3.
 bring_major() {
-    local old=$1 from=$2 root=$3 library path
-    local -a have=()
+    local old=$1 from=$2 root=$3 library path have
     tar -C "$from/" -cf - --exclude='*/bitcode' --exclude='*/llvmjit*' \
         "usr/lib/postgresql/$old" "usr/share/postgresql/$old" "usr/include/postgresql/$old" |
         tar -C "$root" -xf - || return 1
-    mapfile -t have < <(chroot "$root" ldconfig -p | sed -n 's/^\t\([^ ]*\) .*/\1/p')
+    have=$(chroot "$root" ldconfig -p)
     while read -r library path; do
-        if [[ " ${have[*]} " != *" $library "* ]]; then
-            cp -L "$from$path" "$root/usr/local/lib/$library"
-        fi
+        [[ $have == *"	$library "* ]] || cp -L "$from$path" "$root/usr/local/lib/$library"
     done < <(chroot "$from/" find "/usr/lib/postgresql/$old" -type f \( -path '*/bin/*' -o -name '*.so' \) \
         ! -name 'llvmjit*' -exec ldd {} + 2>/dev/null | sed -n 's/^\t\([^ /]*\) => \(\/.*\) (.*/\1 \2/p' | sort -u)
     chroot "$root" ldconfig
@@ -317,73 +310,57 @@ run_upgrade() {
         done
     fi
     bring_major "$old" "$from" "$ROOT" || skip_all "PostgreSQL $old does not run on Debian ${SUITE[$major]}"
-    as_tester bash test/upgrade/run.sh "$old" "$major"
+    as_tester perl test/upgrade/upgrade.pl "$old" "$major"
 }
 
 # ---------------------------------------------------------------------------
-# What needs no place
 
 # The formatter of another version formats differently, so it is this one.
 run_format() {
-    local -a sources
-    cd "$SOURCE"
-    command -v clang-format-14 >/dev/null || skip_all 'this distribution has no clang-format-14'
-    sources=(src/*.[ch] bench/*.c test/shim/*.c test/hard/*.c test/hard/*/*.[ch])
-    check "${#sources[@]} files are as clang-format-14 writes them (clang-format-14 -i FILE)" \
-        clang-format-14 --dry-run -Werror "${sources[@]}" || true
-    done_testing
+    need_program clang-format-14
+    test_command 'C is as clang-format-14 writes it (to repair: clang-format-14 -i FILE)' \
+        clang-format-14 --dry-run -Werror src/*.[ch] bench/*.c test/shim/*.c test/hard/*.c test/hard/*/*.[ch]
 }
 
 # The prover may be in another Debian.
 run_proof() {
-    local root='' log=$RUN/prover.log
-    major=$(default_major)
-    if ! command -v cbmc >/dev/null; then
-        root=$RUN/prover
-        make_root "$root" trixie cbmc >"$log" 2>&1 || {
-            tail -n 5 "$log" | sed 's/^/# /'
-            skip_all 'no Debian with cbmc could be had'
-        }
-    fi
-    with_major test/hard/proof.sh ${root:+"$root"}
+    command -v cbmc >/dev/null || have_root "$RUN/prover" trixie cbmc
+    with_major test/hard/proof.pl "$(command -v cbmc >/dev/null || echo "$RUN/prover")"
 }
 
+# Run a script that wants the headers of a server.
 with_major() {
-    major=${major:-$(default_major)}
-    cd "$SOURCE"
-    attend env PATH="$PROGRAMS/$major/bin:$PATH" "$@"
+    attend env PATH="$PROGRAMS/$(default_major)/bin:$PATH" perl "$@"
 }
 
-need_program() {
-    command -v "$1" >/dev/null || skip_all "this distribution has no $1"
-}
-
-# ---------------------------------------------------------------------------
-
+cd "$SOURCE"
 case $1 in
     format) run_format ;;
     model)
         need_program spin
-        "$SOURCE/test/model/run.sh"
+        attend perl test/model/model.pl
         ;;
     fuzz)
         need_program clang-14
-        with_major test/hard/fuzz.sh "$SECONDS_EACH"
+        with_major test/hard/fuzz.pl "${SNOWFLAKE_SECONDS:-30}"
         ;;
     analyze)
         need_program clang-tidy-14
-        with_major test/hard/analyze.sh
+        with_major test/hard/analyze.pl
         ;;
     proof) run_proof ;;
-    packages/*) "$SOURCE/test/packages.sh" "$name" "${SUITE[$name]}" ;;
+    packages/*) attend perl test/packages.pl "$name" "${SUITE[$name]}" ;;
     */build) make_place ;;
     *)
-        enter_place
+        [[ -f $RUN/$place.place ]] || skip_all "$place could not be built"
+        # shellcheck disable=SC1090 # written by make_place()
+        . "$RUN/$place.place"
+        DIR=$ROOT$COPY
         case $place/$name in
-            coverage/lines) as_tester bash test/hard/coverage.sh ;;
+            coverage/lines) as_tester perl test/hard/coverage.pl ;;
             coverage/*) tolerate run_suite ;;
             */upgrade-*) run_upgrade "${name#*-}" ;;
-            */reports) as_tester bash test/hard/watch.sh "$place" reports ;;
+            */reports) as_tester perl test/hard/watch.pl "$place" reports ;;
             *) run_suite ;;
         esac
         ;;

@@ -1,7 +1,7 @@
 /*
  * dump.h -- write coverage before each wait
  *
- * coverage.sh has it included before each source file.  The tests stop most
+ * check.sh has it included before each source file.  The tests stop most
  * servers by force, and the background worker would count for nothing then.
  */
 #include "postgres.h"

@@ -19,7 +19,7 @@
  *   -DRESTORE  the registry is once restored from a backup, and fenced; the
  *              servers stay where they are
  *
- * run.sh runs both, and shows that the model can fail: each of the switches
+ * model.pl runs both, and shows that the model can fail: each of the switches
  * below, a rule that is left out, must make it mint something twice.
  *
  *   FROM_ZERO            a new lease does not begin where the last one ended

@@ -18,7 +18,7 @@
  *   -DPROMOTION  a server and its synchronous standby, which may be promoted
  *                at any moment; the old primary need not be dead and mints on
  *
- * run.sh runs both, and shows that the model can fail: each of the switches
+ * model.pl runs both, and shows that the model can fail: each of the switches
  * below, a step left out or moved, must make it mint something twice.
  *
  *   PUBLISH_BEFORE_DURABLE  the horizon, after the rename, before the fsync

@@ -12,7 +12,7 @@
  *   (none)      transactions commit or roll back
  *   -DPREPARED  they may also be prepared, and somebody else ends them
  *
- * run.sh runs both, and shows that the model can fail: with each of the switches
+ * model.pl runs both, and shows that the model can fail: with each of the switches
  * below, a step left out or moved, a row must be missed.
  *
  *   NO_SLOTS             the reader does not look at the slots

@@ -9,7 +9,7 @@
  * that make any line of it undefined in C: a signed overflow, a shift by too
  * much, an index out of bounds.  No such values is a proof, over all 64 bits.
  *
- * Each proof_...() is a proof of its own; test/hard/proof.sh runs them for
+ * Each proof_...() is a proof of its own; test/hard/proof.pl runs them for
  * each preset, whose number is PRESET.  What divides by the length of a tick,
  * that is, times, is not here: no solver tried came to an end with a division
  * of 64 bits.  The fuzzer of layout.c has the same statements about times.

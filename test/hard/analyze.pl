@@ -1,0 +1,30 @@
+# What three programs see in src that no test can: cppcheck, clang-tidy and gcc
+# -fanalyzer must find nothing.  What they find wrongly is suppressed, each with its
+# reason: at the place, or in .clang-tidy where it is an idiom of the server.
+#
+# Needs cppcheck, clang-tidy-14, gcc and the headers of a server.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
+use Test::More;
+use Tool;
+
+my $work = scratch();
+my $tidy = $ENV{CLANG_TIDY} // 'clang-tidy-14';
+chomp(my $include = `pg_config --includedir-server`);
+my $flags = "-std=gnu99 -isystem $include -DUSE_ASSERT_CHECKING";
+my %command = (
+	cppcheck => 'cppcheck -j $(nproc) --std=c99 --quiet --inline-suppr --error-exitcode=1'
+	  . ' --enable=warning,style,performance,portability --suppress=missingIncludeSystem src',
+	'clang-tidy' => "ls src/*.c | xargs -P \$(nproc) -I{} $tidy --quiet {} -- $flags 2>&1"
+	  . " | sed '/warnings\\? generated\\|Suppressed/d'",
+	gcc => "ls src/*.c | xargs -P \$(nproc) -I{} gcc $flags -O2 -fPIC -fanalyzer -Wall -Wextra -Werror"
+	  . " -Wno-unused-parameter -Wno-sign-compare -c {} -o $work/{}.o",);
+
+mkdir("$work/src") or die "$work: $!";
+chdir($top) or die "$top: $!";
+succeeds("$_ of src", 'bash', '-o', 'pipefail', '-c', $command{$_}) for sort keys %command;
+done_testing();

@@ -1,0 +1,189 @@
+# Have spin check the models: of minting and the horizon, of leases, and of reading
+# what is new.
+#
+#   model.pl                  check all of them
+#   model.pl --show SWITCH    how this switch mints an id twice, or misses a row
+#
+# minting.pml, lease.pml and settled.pml tell what is modelled and what the switches
+# do.  A model as it is must hold in every interleaving, and with each switch it must
+# not, or it proves nothing.  A search that was not completed, for lack of memory, depth or time,
+# or that never came to some step of the model, is a failure.
+#
+# Needs spin and gcc.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
+use File::Copy qw(copy);
+use Test::More;
+use Tool;
+
+my $LIMIT = 300;    # seconds for one search
+my $MEMORY = 1500;    # megabytes, likewise
+my $DEPTH = 1000000;    # steps
+
+# Of each model: the configurations that it holds in, and its switches, each with its
+# definitions; what goes wrong with a switch, the message that tells so, and the
+# definitions that it is looked for with.  If the states are too many to find the
+# shortest way to a failure, "depths" are how far to look for some way.
+my @MODELS = (
+	{
+		name => 'minting',
+		holds => [
+			[ 'one server, 5 ticks', '-DTICKS=5' ],
+			[ 'one server, 4 ticks of 2 ids', '-DTICKS=4', '-DPER_TICK=2' ],
+			[ 'a server and its standby, 3 ticks', '-DPROMOTION', '-DTICKS=3' ],
+		],
+		fails => 'mints an id twice',
+		message => qr/assertion violated  *!\(\(minted&/,
+		definitions => [ '-DTICKS=3', '-DONLY_TWICE' ],
+		switches => [
+			qw(PUBLISH_BEFORE_DURABLE NO_FLOOR LATEST_BEFORE_HORIZON UNLOCKED_TAKE),
+			'SPREAD_ANEW -DPER_TICK=2',
+			qw(RECORD_GOES_DOWN STOP_TOO_SOON),
+			'PUBLISH_BEFORE_LOGGED -DPROMOTION',
+			'WAIT_CUT_SHORT -DPROMOTION',
+		],
+	},
+	{
+		name => 'lease',
+		holds => [
+			[ 'leases, two servers and their clones, 4 ticks', '-DTICKS=4' ],
+			[ 'leases, a registry that is restored, 3 ticks', '-DRESTORE', '-DTICKS=3' ],
+		],
+		fails => 'mints an id twice',
+		message => qr/assertion violated  *!\(\(minted&/,
+		definitions => [ '-DTICKS=3', '-DONLY_TWICE' ],
+		depths => [ 120, 200, 400 ],
+		switches => [
+			qw(FROM_ZERO ANY_HOLDER ANY_PLACE KEEPS_OLD_LEASES NO_FLOOR MINT_BEFORE_DURABLE),
+			qw(HORIZON_PAST_UNTIL OPEN_BELOW_HORIZON),
+			'RENEW_KEEPS_FROM -DLEASE=1',
+			'RENEW_LOWERS_FROM -DRESTORE',
+			qw(RELEASE_WHILE_OPEN RELEASE_BEFORE_DISK RELEASE_BELOW_FROM RELEASE_BELOW_FLOOR CALLS_REPEAT),
+			map { "$_ -DRESTORE" } qw(UNFENCED FENCE_BEHIND RENEWS_UNCLAIMED RENEWS_EXPIRED),
+		],
+	},
+	{
+		name => 'settled',
+		holds => [
+			[ 'reading what is new, 3 transactions', '-DTICKS=2' ],
+			[ 'reading twice, 3 ticks', '-DTICKS=3', '-DXIDS=2', '-DPOLLS=2' ],
+			[ 'transactions that are prepared', '-DTICKS=3', '-DPREPARED', '-DXIDS=2' ],
+		],
+		fails => 'misses a row',
+		message => qr/assertion violated/,
+		definitions => ['-DTICKS=2'],
+		switches => [
+			qw(NO_SLOTS NO_RING NO_RAISE NO_BARRIER RING_BEFORE_SLOTS CLEAR_BEFORE_RING RING_BEFORE_VISIBLE NO_REACH),
+			'NO_TABLE -DPREPARED -DXIDS=2',
+			'TABLE_TO_NOWHERE -DPREPARED -DXIDS=2',
+		],
+	},
+);
+my $WHO = qr/a minter|server|the standby|power|the registry|transaction|the reader/;    # acts
+
+my $log;    # what spin, gcc and the search say
+
+sub run
+{
+	my ($output, $status) = output_of(@_);
+
+	$log .= $output;
+	return $status == 0;
+}
+
+# Make a search of a model: "-DSAFETY" is depth first, "-DBFS" breadth first, which
+# finds the shortest way to an error.  The other definitions are the model's.  With -o3
+# spin keeps statements apart, so that it can tell which were reached.
+sub make_search
+{
+	my ($model, $how, @definitions) = @_;
+
+	$log = '';
+	unlink(glob('*'));
+	copy("$top/test/model/$model->{name}.pml", 'model.pml') or die "$model->{name}: $!";
+	return run('spin', '-a', '-o3', @definitions, 'model.pml')
+	  && run('gcc', '-O2', '-w', $how, "-DMEMLIM=$MEMORY", '-o', 'pan', 'pan.c');
+}
+
+sub search { return run('timeout', '--kill-after=5', $LIMIT, './pan', @_) }
+
+# A failure's reason, without the steps that were not reached.
+sub diag_log { return diag_tail($log =~ s/^unreached in.*//msr) }
+
+# A test: the model holds.
+sub holds
+{
+	my ($model, $what, @definitions) = @_;
+	my $began = time();
+	my $ended = make_search($model, '-DSAFETY', @definitions) && search('-b', "-m$DEPTH");
+	my ($states) = $log =~ /^ *(\d+) states, stored/m;
+	my ($unreached) = $log =~ /^(unreached in.*)/ms;
+	# but for the ends of processes that have none
+	my @missed = grep { $_ ne '-end-' } ($unreached // '') =~ /state \d+, "(.*)"$/mg;
+	my $wrong =
+		!$ended ? 'the search did not end'
+	  : $log !~ /errors: 0$/m ? 'there is an error'
+	  : !$states || $log =~ /not completed|too small|MEMLIM bound|out of memory/ ? 'the search is not complete'
+	  : @missed ? "never came to: @missed"
+	  : '';
+
+	return ok(!$wrong, "$what: " . ($wrong || "$states states, " . (time() - $began) . ' s')) || diag_log();
+}
+
+sub definitions { my ($model, $switch) = @_; return (@{ $model->{definitions} }, split(/ /, "-D$switch")) }
+
+# With that switch it fails.
+sub fails
+{
+	my ($model, $switch) = @_;
+	my @depths = @{ $model->{depths} // [] };
+
+	make_search($model, @depths ? '-DSAFETY' : '-DBFS', definitions($model, $switch)) or return 0;
+	for my $depth (@depths, $DEPTH)
+	{
+		search(@depths ? () : '-b', "-m$depth");
+		last if -f 'model.pml.trail';
+	}
+	return -f 'model.pml.trail' && $log =~ $model->{message};
+}
+
+sub show
+{
+	my ($model, $switch) = @_;
+
+	fails($model, $switch) or die "with $switch it is not so that $model->{name} $model->{fails}\n$log";
+	my ($trail) = output_of('spin', '-t', definitions($model, $switch), 'model.pml');
+	print "In $model->{name}.pml:\n", map { "$_\n" } $trail =~ /^ +((?:$WHO) .*)/mg;
+	return;
+}
+
+my ($option, $name) = (@ARGV, '', '');
+my @switches = map { my $model = $_; map { [ $model, $_ ] } @{ $model->{switches} } } @MODELS;
+my $work = scratch();
+chdir($work) or die "$work: $!";
+for my $program (qw(spin gcc))
+{
+	die "$program is not installed\n" if !is_program($program);
+}
+if ($option)
+{
+	die "unknown option \"$option\"\n" if $option ne '--show';
+	my @wanted = grep { $_->[1] =~ /^\Q$name\E(?: |$)/ } @switches;
+	die "there is no switch $name\n" if !@wanted;
+	show(@$_) for @wanted;
+	exit;
+}
+for my $model (@MODELS)
+{
+	holds($model, @$_) for @{ $model->{holds} };
+}
+for (@switches)
+{
+	my ($model, $switch) = @$_;
+	ok(fails($model, $switch), "$model->{name}: " . $switch =~ s/ .*//r . " $model->{fails}") or diag_log();
+}
+done_testing();
