@@ -82,9 +82,10 @@ open_file(const char *path, int flags, va_list arguments)
 	int fd = open_boot(path);
 
 	if (fd < 0)
-		fd = syscall(SYS_openat, AT_FDCWD, path, flags,
-					 flags & (O_CREAT | O_TMPFILE) ?
-						 va_arg(arguments, mode_t) : 0);
+		fd =
+			syscall(SYS_openat, AT_FDCWD, path, flags,
+					flags & (O_CREAT | O_TMPFILE) ? va_arg(arguments, mode_t) :
+													0);
 	return fd;
 }
 
