@@ -92,16 +92,48 @@ my $began = time();
 cmp_ok(time() - $began, '<', 10, 'promoted with a clock 30 s behind: mints at once');
 push @minters, start_minters($tokyo, 2, 'snowflake_nextval()');
 $paris->safe_psql('postgres', 'SELECT pg_sleep(2)');
-is($tokyo->safe_psql('postgres', q(SELECT last_error IS NULL AND horizon > now() + interval '20 s' FROM snowflake_horizon())),
+is($tokyo->safe_psql('postgres', q(SELECT last_error IS NULL AND horizon > now() + interval '10 s' FROM snowflake_horizon())),
 	't', 'the horizon that it found stays on disk');
 cmp_ok(ids_are_distinct('old primary and new', stop_minters(@minters)), '>', 1000, 'both mint');
 isnt(held_shards($tokyo), held_shards($paris), 'on other shards');
 # a clean stop does not forget what was found
+my $horizon = $tokyo->safe_psql('postgres', 'SELECT horizon FROM snowflake_horizon()');
 $tokyo->stop;
 start_with_clock($tokyo, -30);
-is($tokyo->safe_psql('postgres', q(SELECT horizon > now() + interval '10 s' FROM snowflake_horizon())),
-	't', 'nor does a clean stop lower it');
+is($tokyo->safe_psql('postgres', "SELECT horizon >= '$horizon' FROM snowflake_horizon()"), 't', 'nor does a clean stop lower it');
 $tokyo->stop;
+
+# --- an old primary that the registry cannot be reached from, at the same time
+my $oslo = PostgreSQL::Test::Cluster->new('oslo');
+$oslo->init_from_backup($paris, 'base', has_streaming => 1);
+$registry->safe_psql('postgres', "CREATE ROLE oslo LOGIN; SELECT snowflake_registry_grant('oslo')");
+$oslo->append_conf('postgresql.conf', "archive_mode = off\nsnowflake.registry = '"
+	  . registry_setting($registry) =~ s/user=ids/user=oslo/r . "'\n");
+$oslo->start;
+$paris->append_conf('postgresql.conf', "snowflake.lease = '10s'\n");
+$paris->reload;
+ok(wait_until($paris, q(SELECT lease_until < now() + interval '11 s' FROM snowflake_lease_status())), 'a short lease');
+mints($paris, 1);
+$paris->wait_for_catchup($oslo);
+$oslo->append_conf('postgresql.conf', "primary_conninfo = ''\n");
+$oslo->reload;
+ok(wait_until($oslo, 'SELECT count(*) = 0 FROM pg_stat_wal_receiver'), 'another standby is cut off');
+@minters = start_minters($paris, 2, 'snowflake_nextval()', errors => '/dev/null');
+$registry->safe_psql('postgres', 'ALTER ROLE ids NOLOGIN');
+ok(wait_until($paris, q(SELECT last_error LIKE '%not permitted to log in%' FROM snowflake_lease_status())),
+	'the old primary is cut off from the registry');
+$oslo->promote;
+push @minters, start_minters($oslo, 2, 'snowflake_nextval()');
+ok(wait_until($paris, q(SELECT state = 'ended' FROM snowflake_lease_status())), 'its lease ends');
+fails_with($paris, $nextval, '58000', qr/not permitted to log in.*DETAIL:  This server's lease ended at/s, 'and it mints no more');
+ok(mints($oslo, 1000), 'the new one mints');
+$registry->safe_psql('postgres', 'ALTER ROLE ids LOGIN');
+ok(wait_until($paris, q(SELECT state = 'held' FROM snowflake_lease_status())), 'the old one leases again');
+push @minters, start_minters($paris, 1, 'snowflake_nextval()');
+$paris->safe_psql('postgres', 'SELECT pg_sleep(1)');
+isnt(held_shards($oslo), held_shards($paris), 'on other shards than the new one');
+cmp_ok(ids_are_distinct('an old primary that was cut off, and the new one', stop_minters(@minters)), '>', 1000, 'both mint');
+$oslo->stop;
 
 # --- a backup that is recovered to an earlier time, with a clock behind
 $paris->safe_psql('postgres', "SELECT pg_create_restore_point('here'), pg_switch_wal()");
