@@ -196,7 +196,8 @@ COMMENT ON FUNCTION snowflake_registry_swap(text, bigint, bigint, text, interval
 --	  accepted  |       |            | now         |
 --	  clone     |       |            | now         | who called in its name
 --	  held      | has   | has        | has         |
---	  taken     | has   |            | has         | who has it; NULL: the fence
+--	  taken     | has   |            | has         | who has it
+--	  fenced    | has   |            | has         |
 --	  reserved  | has   |            |             | for what
 --	  exhausted |       |            | a shard is free then, if ever |
 CREATE FUNCTION snowflake_registry_lease(
@@ -264,8 +265,9 @@ BEGIN
     RETURN QUERY SELECT 'held', s.shard, s.lease_from, s.lease_until, NULL
                    FROM snowflake_registry_shards AS s WHERE s.shard = ANY (granted) ORDER BY s.shard;
     -- what it lacks, and what it believes to hold and does not
-    RETURN QUERY SELECT CASE WHEN s.reserved_for IS NULL THEN 'taken' ELSE 'reserved' END, a.shard,
-                        NULL::timestamptz,
+    RETURN QUERY SELECT CASE WHEN s.reserved_for IS NOT NULL THEN 'reserved' WHEN s.lease_until > now THEN 'taken'
+                             ELSE 'fenced' END,
+                        a.shard, NULL::timestamptz,
                         CASE WHEN s.reserved_for IS NULL THEN greatest(s.lease_until, not_before) END,
                         coalesce(s.reserved_for,
                                  CASE WHEN s.lease_until > now THEN format('%s (holder %s)', h.host, s.holder) END)

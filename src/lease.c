@@ -180,14 +180,15 @@ compare_shards(const void *one, const void *other)
 	return *(const int32 *) one - *(const int32 *) other;
 }
 
-/* The entry of a shard, held or not; NULL: there is none. */
-static LeaseEntry *
-find_entry(int32 shard)
+/* The entry of a shard that is held; NULL: it is not. */
+static const LeaseEntry *
+find_held(int32 shard)
 {
-	LeaseEntry key = {.shard = shard};
+	LeaseEntry		  key = {.shard = shard};
+	const LeaseEntry *entry = bsearch(&key, mine.entry, mine.count,
+									  sizeof(LeaseEntry), compare_entries);
 
-	return bsearch(&key, mine.entry, mine.count, sizeof(LeaseEntry),
-				   compare_entries);
+	return entry != NULL && entry->held ? entry : NULL;
 }
 
 /* The leases of the entries that are held. */
@@ -274,8 +275,8 @@ publish(void)
 
 		if (!held_find(shard, &now))
 			continue;
-		entry = find_entry(shard);
-		if (entry == NULL || !entry->held || entry->from != now.from)
+		entry = find_held(shard);
+		if (entry == NULL || entry->from != now.from)
 			drop_shard(shard);
 	}
 	for (int i = 0; i < mine.count; i++)
@@ -624,8 +625,14 @@ end(void)
 		return;
 	if (!registry_connect(report.reason))
 	{
-		for (int i = 0; i < count; i++)
-			find_entry(surplus[i].shard)->held = 1;
+		/* the surplus is in the same order */
+		for (int i = 0, given = 0; given < count; i++)
+		{
+			if (mine.entry[i].shard != surplus[given].shard)
+				continue;
+			mine.entry[i].held = 1;
+			given++;
+		}
 		(void) store();
 	}
 	else if (give_back(surplus, count) && store())

@@ -400,6 +400,12 @@ time_in(const PGresult *rows, int row, int column, TimestampTz if_null)
 				   UNIX_EPOCH_US;
 }
 
+static int32
+shard_in(const PGresult *rows, int row)
+{
+	return (int32) strtol(PQgetvalue(rows, row, COLUMN_SHARD), NULL, 10);
+}
+
 /* A name of another server, with nothing in it that is not to be printed. */
 static void
 copy_other(char *other, const PGresult *rows, int row)
@@ -422,31 +428,42 @@ read_refusal(RegistryAnswer *answer, const PGresult *rows, int row,
 		return;
 	answer->refusals++;
 	refusal->kind = kind;
-	refusal->shard = PQgetisnull(rows, row, COLUMN_SHARD) ?
-						 HELD_ANY :
-						 atoi(PQgetvalue(rows, row, COLUMN_SHARD));
+	refusal->shard =
+		PQgetisnull(rows, row, COLUMN_SHARD) ? HELD_ANY : shard_in(rows, row);
 	refusal->until = time_in(rows, row, COLUMN_UNTIL, DT_NOEND);
 	copy_other(refusal->other, rows, row);
 }
 
 static void
+read_lease(RegistryAnswer *answer, const PGresult *rows, int row)
+{
+	answer->lease[answer->held++] =
+		(Lease){.shard = shard_in(rows, row),
+				.from = time_in(rows, row, COLUMN_FROM, DT_NOEND),
+				.until = time_in(rows, row, COLUMN_UNTIL, DT_NOBEGIN)};
+}
+
+static void
 read_row(RegistryAnswer *answer, const PGresult *rows, int row)
 {
+	static const char *const refusals[] = {
+		[REFUSED_TAKEN] = "taken",
+		[REFUSED_FENCED] = "fenced",
+		[REFUSED_RESERVED] = "reserved",
+		[REFUSED_EXHAUSTED] = "exhausted",
+	};
 	const char *row_state = PQgetvalue(rows, row, COLUMN_STATE);
 
+	for (size_t kind = 0; kind < lengthof(refusals); kind++)
+	{
+		if (strcmp(row_state, refusals[kind]) == 0)
+		{
+			read_refusal(answer, rows, row, (RefusalKind) kind);
+			return;
+		}
+	}
 	if (strcmp(row_state, "held") == 0)
-		answer->lease[answer->held++] =
-			(Lease){.shard = atoi(PQgetvalue(rows, row, COLUMN_SHARD)),
-					.from = time_in(rows, row, COLUMN_FROM, DT_NOEND),
-					.until = time_in(rows, row, COLUMN_UNTIL, DT_NOBEGIN)};
-	else if (strcmp(row_state, "taken") == 0)
-		read_refusal(answer, rows, row,
-					 PQgetisnull(rows, row, COLUMN_OTHER) ? REFUSED_FENCED :
-															REFUSED_TAKEN);
-	else if (strcmp(row_state, "reserved") == 0)
-		read_refusal(answer, rows, row, REFUSED_RESERVED);
-	else if (strcmp(row_state, "exhausted") == 0)
-		read_refusal(answer, rows, row, REFUSED_EXHAUSTED);
+		read_lease(answer, rows, row);
 	else
 	{
 		answer->now = time_in(rows, row, COLUMN_UNTIL, 0);

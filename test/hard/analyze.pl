@@ -14,8 +14,8 @@ use Tool;
 
 my $work = scratch();
 my $tidy = $ENV{CLANG_TIDY} // 'clang-tidy-14';
-chomp(my $include = `pg_config --includedir-server`);
-my $flags = "-std=gnu99 -isystem $include -DUSE_ASSERT_CHECKING";
+chomp(my ($server, $libpq) = `pg_config --includedir-server --includedir`);
+my $flags = "-std=gnu99 -isystem $server -isystem $libpq -DUSE_ASSERT_CHECKING";
 my %command = (
 	cppcheck => 'cppcheck -j $(nproc) --std=c99 --quiet --inline-suppr --error-exitcode=1'
 	  . ' --enable=warning,style,performance,portability --suppress=missingIncludeSystem src',

@@ -27,9 +27,11 @@ RETURNS TABLE (state text, shard int, began text, lasts numeric, other text) LAN
       FROM (SELECT array_agg(b) AS rows FROM snowflake_registry_shards AS b) AS b,
            snowflake_registry_lease(holder, fence, next, 'host of ' || holder, 'epoch=x', 7,
                                     held, times(held, 'lease_from'), times(held, 'lease_until', until),
-                                    wanted, auto, preferred, lease) AS l
+                                    wanted, auto, preferred, lease)
+           WITH ORDINALITY AS l (state, shard, lease_from, lease_until, other, n)
       LEFT JOIN snowflake_registry_state AS s ON true
       LEFT JOIN unnest(b.rows) AS before ON before.shard = l.shard
+     ORDER BY l.n
 $$;
 CREATE FUNCTION release(holder text, fence bigint, next bigint, shards int[], ends timestamptz[])
 RETURNS boolean LANGUAGE sql VOLATILE AS $$
