@@ -499,6 +499,30 @@ registry_lease_arguments(const Lease *held, int nheld, const int32 *preferred,
 	return arguments.data;
 }
 
+/* The leases are of shards of this layout, each once, in ascending order. */
+static bool
+check_leases(const RegistryAnswer *answer, char *reason)
+{
+	size_t size = HELD_REASON_SIZE;
+	int32  before = -1;
+
+	for (int i = 0; i < answer->held; i++)
+	{
+		int32 shard = answer->lease[i].shard;
+
+		if (shard <= before || shard > layout_last_shard(settings_layout()))
+		{
+			snprintf(reason, size,
+					 "the registry's answer is not valid: "
+					 "it leases shard %d after shard %d",
+					 shard, before);
+			return false;
+		}
+		before = shard;
+	}
+	return true;
+}
+
 bool
 registry_lease(const RegistryCaller *caller, const char *arguments,
 			   RegistryAnswer *answer, char *reason)
@@ -515,7 +539,7 @@ registry_lease(const RegistryCaller *caller, const char *arguments,
 	for (int row = 0; row < PQntuples(rows); row++)
 		read_row(answer, rows, row);
 	PQclear(rows);
-	return true;
+	return check_leases(answer, reason);
 }
 
 /* Give leases back; each "until" is where it is to end. */

@@ -182,12 +182,22 @@ push @{ $call_of{ (split(/, /))[2] }{$_} }, $_ for @calls;
 is(join("\n", map { keys %$_ } grep { keys %$_ > 1 } values %call_of), '', 'no two different calls have the same number');
 $lossy->stop;
 
-# --- what the registry refuses
+# --- what the registry refuses, and an answer that a server refuses
+$registry->safe_psql('postgres', 'CREATE DATABASE wrong');
+$registry->safe_psql('wrong', <<'SQL');
+CREATE EXTENSION snowflake_registry;
+SELECT snowflake_registry_grant('ids');
+DO $$ BEGIN
+    EXECUTE replace(pg_get_functiondef('snowflake_registry_lease'::regproc), '''held'', s.shard', '''held'', s.shard + 5000');
+END $$;
+SQL
 for my $case (
 	[ 'a database without the extension', sub { registry_setting($registry, 'template1') },
 		qr/the registry's database has no extension snowflake_registry/ ],
 	[ 'a role without the right', sub { registry_setting($registry) =~ s/user=ids/user=nobody/r },
-		qr/the registry refused: permission denied for function snowflake_registry_lease/ ])
+		qr/the registry refused: permission denied for function snowflake_registry_lease/ ],
+	[ 'shards that there are not', sub { registry_setting($registry, 'wrong') },
+		qr/the registry's answer is not valid: it leases shard 50\d\d after shard -1/ ])
 {
 	my ($name, $setting, $reason) = @$case;
 
