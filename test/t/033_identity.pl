@@ -15,7 +15,7 @@ my $page = slurp_file("$FindBin::RealBin/../../doc/identity.md");
 my %blocks;
 push @{ $blocks{$1} }, $2 while $page =~ /^```(\w*)\n(.*?)^```$/msg;
 my ($by_list, $by_pod) = @{ $blocks{sh} };
-my ($include, $list) = @{ $blocks{''} };
+my (undef, $include, $list) = @{ $blocks{''} };    # first, the registry's
 
 my $node = new_server('identity', conf => '');
 my $data = $node->data_dir;
