@@ -14,6 +14,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use SnowflakeTest;
 use Test::More;
+use Time::HiRes qw(sleep);
 
 my $page = slurp_file("$FindBin::RealBin/../../doc/citus.md");
 my ($conf) = $page =~ /^```conf\n(.*?)^```$/ms;
@@ -63,12 +64,13 @@ SKIP:
 		$first_shard += 8;
 		$node->init(allows_streaming => 1);
 		unlink($node->data_dir . '/pg_hba.conf');
-		$node->append_conf('pg_hba.conf', "local all,replication all trust\nhost all all 127.0.0.1/32 scram-sha-256\n");
+		$node->append_conf('pg_hba.conf', "local all,replication all trust\nhost all,replication all 127.0.0.1/32 scram-sha-256\n");
 		$node->append_conf('postgresql.conf', $conf =~ s/'0-7'/'$shards'/r);
 		$node->append_conf('postgresql.conf', <<'CONF');
 listen_addresses = '127.0.0.1'
 citus.node_conninfo = 'sslmode=prefer'
 citus.shard_count = 8
+max_connections = 300
 max_prepared_transactions = 20
 wal_level = logical
 CONF
@@ -112,7 +114,7 @@ CONF
 	fails_with($coordinator, 'UPDATE licences SET id = snowflake_nextval()', '0A000', qr/VOLATILE/, 'not by UPDATE');
 
 	# many at once, through all nodes
-	my @files = stop_after_a_while(map { start_minters($_, 2, '',
+	my @files = stop_when_all_minted(map { start_minters($_, 2, '',
 			statement => "INSERT INTO photos (url) SELECT 'many' FROM generate_series(1, 20) RETURNING id;") } @nodes);
 	cmp_ok(ids_are_distinct('through all nodes', @files), '>', 100, 'clients minted');
 
@@ -175,6 +177,9 @@ SQL
 
 		$workers[0]->backup('clone');
 		$clone->init_from_backup($workers[0], 'clone', has_streaming => 1);
+		# Citus looks for its address among the standbys of the node
+		$clone->append_conf('postgresql.conf', "primary_conninfo = 'host=127.0.0.1 port=" . $workers[0]->port
+			  . " user=$user passfile=''$passfile'' application_name=clone'\n");
 		$clone->start;
 		$workers[0]->wait_for_catchup($clone->name);
 		my @minters = start_minters($workers[0], 2, 'snowflake_nextval()');
@@ -184,7 +189,7 @@ SQL
 		ok(wait_until($clone, q(SELECT state = 'held' FROM snowflake_lease_status())), 'a clone that is promoted leases shards');
 		isnt(held_shards($clone), held_shards($workers[0]), 'others than its original');
 		push @minters, start_minters($clone, 2, 'snowflake_nextval()');
-		cmp_ok(ids_are_distinct('a node and its clone', stop_after_a_while(@minters)), '>', 100, 'both mint');
+		cmp_ok(ids_are_distinct('a node and its clone', stop_when_all_minted(@minters)), '>', 100, 'both mint');
 	}
 	else
 	{
@@ -192,10 +197,21 @@ SQL
 	}
 }
 
-sub stop_after_a_while
+# Let them mint for a moment, and until each has minted.
+sub stop_when_all_minted
 {
+	my (@minters) = @_;
+
 	sleep(2);
-	return stop_minters(@_);
+	for my $minter (@minters)
+	{
+		for (1 .. 600)
+		{
+			last if -s $minter->{file};
+			sleep(0.1);
+		}
+	}
+	return stop_minters(@minters);
 }
 
 done_testing();
