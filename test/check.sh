@@ -19,7 +19,7 @@ set -euo pipefail
 # shellcheck source=test/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-STEPS=(format model regress isolation tap integration upgrade packages soak
+STEPS=(format model regress isolation tap integration stacks upgrade packages soak
     fuzz analyze proof sanitize valgrind sqlsmith coverage i386 arm64)
 DEFAULT=(format model regress isolation tap)
 JOBS=4                          # tests mostly wait
@@ -29,6 +29,7 @@ declare -A PACKAGES=(           # of the steps, which are skipped without
     [model]='spin gcc libc6-dev'
     [tap]='python3-psycopg libpostgresql-jdbc-java default-jdk-headless nodejs node-pg'
     [integration]='python3-etcd golang-go'
+    [stacks]='mmdebstrap debian-archive-keyring'
     [packages]='mmdebstrap debian-archive-keyring'
     [fuzz]='clang-14 libclang-rt-14-dev'
     [analyze]='cppcheck clang-tidy-14'
@@ -53,6 +54,7 @@ nothing failed.  The steps are
   isolation    interleavings of several sessions
   tap          scripts that start, crash and restart servers
   integration  scripts that need other projects' programs, and millions of rows
+  stacks       libraries of other languages, and tools, in a bare Debian
   upgrade      pg_upgrade between majors
   packages     build, install and remove the packages, in a bare Debian
   soak         crashes, moved clocks and promotions at random
@@ -164,6 +166,10 @@ list_tests() {
                 [[ ${majors[0]} =~ ^(16|19)$ ]] || packaged=${majors[0]}
                 echo "packages/$packaged"
                 ;;
+            stacks)
+                echo stacks/build
+                list_scripts stacks stacks
+                ;;
             sanitize) printf 'sanitize/%s\n' build regress isolation reports ;;
             valgrind) printf 'valgrind/%s\n' build regress reports ;;
             coverage | i386 | arm64)
@@ -193,7 +199,7 @@ select_tests() {
 # The step that a test belongs to.
 step_of() {
     case $1 in
-        sanitize/* | valgrind/* | coverage/* | i386/* | arm64/* | packages/*) echo "${1%/*}" ;;
+        stacks/* | sanitize/* | valgrind/* | coverage/* | i386/* | arm64/* | packages/*) echo "${1%/*}" ;;
         */upgrade-*) echo upgrade ;;
         */text_input) echo fuzz ;;
         */build) echo regress ;;
@@ -277,7 +283,7 @@ needs_root() {
     for major in "${majors[@]}"; do
         is_here "$major" || return 0
     done
-    wants packages || wants i386 || wants arm64
+    wants stacks || wants packages || wants i386 || wants arm64
 }
 
 # ---------------------------------------------------------------------------

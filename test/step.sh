@@ -13,6 +13,7 @@
 #   sanitize valgrind     the default major, somebody watching its memory
 #   coverage              the default major, counting the lines that are reached
 #   i386 arm64            another processor
+#   stacks                the Debian with the libraries that test/stacks wants
 #
 # The first test of a place, "build", makes it, and writes the file PLACE.place
 # for the others, which skip if it is not there.  A place that cannot be had is
@@ -27,6 +28,7 @@ set -euo pipefail
 declare -A SUITE=([15]=bookworm [17]=trixie [18]=forky [19]=experimental) # none has 16
 TEST_PACKAGES='perl libipc-run-perl libfaketime'
 PORT_MAJOR=15                   # on another processor, with its Debian
+STACKS_MAJOR=17                 # with the libraries of its Debian
 
 RUN=${SNOWFLAKE_RUN-}
 GIVEN_CONFIG=${SNOWFLAKE_PG_CONFIG-}
@@ -62,7 +64,7 @@ test_command() {
 
 # Make this place, and leave what as_tester() needs for the other tests.
 make_place() {
-    local root=''
+    local root='' packages=''
     local -a arch=()
     copt='-Werror -DUSE_ASSERT_CHECKING'
     limit=600
@@ -75,6 +77,10 @@ make_place() {
             arch-test "$place" >/dev/null || skip_all "this machine does not run programs of $place"
             major=$PORT_MAJOR
             ;;
+        stacks)
+            major=$STACKS_MAJOR
+            packages=" $(sed -n 's/^# Packages: //p' test/stacks/*.pl | tr '\n' ' ')"
+            ;;
         sanitize | valgrind | coverage) major=$(default_major) ;;
         *) major=$place ;;
     esac
@@ -82,12 +88,12 @@ make_place() {
         limit=7200
         environment=(PGCTLTIMEOUT=600 PG_TEST_TIMEOUT_DEFAULT=1800)
     fi
-    if [[ ${arch[*]} ]] || { [[ -z $GIVEN_CONFIG ]] && ! is_packaged "$major"; }; then
+    if [[ $packages || ${arch[*]} ]] || { [[ -z $GIVEN_CONFIG ]] && ! is_packaged "$major"; }; then
         [[ ${SUITE[$major]-} ]] ||
             skip_all "no Debian has PostgreSQL $major; with an installed one, run: test/check.sh --pg-config PATH"
         root=$RUN/$place
         have_root "$root" "${SUITE[$major]}" \
-            "$BUILD_PACKAGES postgresql-$major postgresql-server-dev-$major $TEST_PACKAGES" "${arch[@]}"
+            "$BUILD_PACKAGES postgresql-$major postgresql-server-dev-$major $TEST_PACKAGES$packages" "${arch[@]}"
     fi
     [[ -z $GIVEN_CONFIG ]] || id postgres >/dev/null 2>&1 || TESTER=nobody
     make_copy "$root"
@@ -95,6 +101,8 @@ make_place() {
     SCRATCH=()                  # check.sh removes it
     if [[ $GIVEN_CONFIG ]]; then
         copy_server
+    elif [[ $place == stacks ]]; then
+        install_from_npm "$root$COPY/tree/test/stacks/javascript"
     elif [[ -z $root ]]; then
         add_tools "$COPY"
     fi
@@ -243,7 +251,7 @@ run_regress() {
 # test that says "Bail out!" would end all tests.
 run_script() {
     local status=0 log pgxs script
-    script=$(cd "$SOURCE" && find test/t test/integration test/hard test/soak.pl -name "$name.pl")
+    script=$(cd "$SOURCE" && find test/t test/integration test/stacks test/hard test/soak.pl -name "$name.pl")
     pgxs=$(as_tester pg_config --pgxs)
     grep '^enable_tap_tests.*= yes' "$ROOT${pgxs%/makefiles/*}/Makefile.global" >/dev/null ||
         skip_all 'this server was built without --enable-tap-tests'
