@@ -14,7 +14,7 @@ use Test::More;
 
 my $top = "$FindBin::RealBin/../..";
 
-for my $page ('how_it_works', 'choosing', 'comparison', 'reference', 'pagination', 'partitions', 'sharding', 'migration', 'recipes', 'monitoring', 'audit', 'security', 'capacity', 'identity')
+for my $page ('how_it_works', 'choosing', 'comparison', 'reference', 'pagination', 'partitions', 'sharding', 'migration', 'recipes', 'monitoring', 'audit', 'security', 'capacity', 'identity', 'orms')
 {
 	my $text = page_text("doc/$page.md");
 	my $node = new_server($page, conf => "timezone = 'UTC'");
