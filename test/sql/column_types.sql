@@ -154,8 +154,9 @@ ALTER TABLE songs ALTER album TYPE snowflake;
 DROP VIEW titles, places;
 DROP TABLE songs, albums, before;
 CREATE TABLE parts (id bigint PRIMARY KEY) PARTITION BY RANGE (id);
+\set VERBOSITY sqlstate
 ALTER TABLE parts ALTER id TYPE snowflake;
-\echo :SQLSTATE
+\set VERBOSITY default
 DROP TABLE parts;
 
 -- A statement that was prepared, and gives the column, has to be prepared again
