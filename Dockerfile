@@ -6,6 +6,8 @@
 # and then CREATE EXTENSION snowflake.  A new data directory preloads the library;
 # for one that exists already, add it to shared_preload_libraries.
 #
+# For Kubernetes with CloudNativePG see kubernetes/Dockerfile.
+#
 # Not tested: a build by Docker.  test/packages.pl runs the same commands, make
 # and make install, in a plain Debian, which has files in the same places.
 

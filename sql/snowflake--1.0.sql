@@ -756,9 +756,15 @@ AS $$
                'drop the partitions that are still empty, and make them again'
           FROM pg_partitioned_table AS p
          WHERE p.partstrat = 'r' AND EXISTS (SELECT FROM pg_inherits WHERE inhparent = p.partrelid)
+           -- a bigint holds snowflakes if its default mints them
            AND EXISTS (SELECT FROM pg_attribute AS a JOIN pg_type AS b ON b.oid = a.atttypid
                         WHERE a.attrelid = p.partrelid AND a.attnum = ANY (p.partattrs)
-                          AND (SELECT oid FROM own_type WHERE typname = 'snowflake') IN (b.oid, b.typbasetype))
+                          AND ((SELECT oid FROM own_type WHERE typname = 'snowflake') IN (b.oid, b.typbasetype)
+                               OR EXISTS (SELECT FROM pg_attrdef AS e
+                                            JOIN pg_depend AS d ON d.classid = 'pg_attrdef'::regclass AND d.objid = e.oid
+                                            JOIN own_function AS f ON d.refclassid = 'pg_proc'::regclass AND f.oid = d.refobjid
+                                           WHERE e.adrelid = a.attrelid AND e.adnum = a.attnum
+                                             AND f.proname = 'snowflake_nextval')))
         -- what is stored
         UNION ALL
         SELECT 4, pg_describe_object('pg_class'::regclass, e.adrelid, e.adnum), e.uses, NULL,
@@ -859,11 +865,13 @@ COMMENT ON FUNCTION snowflake_accept_layout(boolean) IS 'go on with a changed sn
 -- pasted; nothing reaches into a catalog.  Columns that refer to the key by
 -- foreign keys, directly or by way of others, change with it: those that are
 -- shorter must, and those that are bigint should, so that ids look alike
--- wherever they stand.  From bigint that rewrites nothing.  (Without JIT: the
--- planner takes the look into the catalogs for a query that is worth it.)
+-- wherever they stand.  From bigint that rewrites nothing.  The column can be a
+-- bigint afterwards, too, which is also the way back from snowflake.  (Without
+-- JIT: the planner takes the look into the catalogs for a query that is worth
+-- it.)
 
 CREATE FUNCTION snowflake_adopt(relation regclass, column_name name, shard integer DEFAULT NULL,
-        dry_run boolean DEFAULT true)
+        dry_run boolean DEFAULT true, column_type regtype DEFAULT 'snowflake')
     RETURNS SETOF text
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
     SET search_path = pg_catalog, pg_temp
@@ -872,7 +880,7 @@ CREATE FUNCTION snowflake_adopt(relation regclass, column_name name, shard integ
 AS $$
 DECLARE
     own       regnamespace;    -- the extension's schema
-    type      oid;             -- snowflake
+    own_type  oid;             -- snowflake
     class     record;          -- of the relation in pg_class
     key       record;
     tree      oid[];           -- the table, its partitions and children
@@ -894,9 +902,15 @@ DECLARE
     statement text;
     statements text[] := '{}';
 BEGIN
-    IF relation IS NULL OR column_name IS NULL OR dry_run IS NULL THEN
+    IF relation IS NULL OR column_name IS NULL OR dry_run IS NULL OR column_type IS NULL THEN
         RAISE null_value_not_allowed USING
-            MESSAGE = 'relation, column_name and dry_run must not be null';
+            MESSAGE = 'relation, column_name, dry_run and column_type must not be null';
+    END IF;
+    SELECT extnamespace INTO STRICT own FROM pg_extension WHERE extname = 'snowflake';
+    own_type := format('%s.snowflake', own)::regtype;
+    IF column_type NOT IN ('bigint'::regtype, own_type) THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('column_type must be snowflake or bigint, not "%s"', format_type(column_type, NULL));
     END IF;
     IF pg_is_in_recovery() THEN
         RAISE read_only_sql_transaction USING
@@ -923,8 +937,6 @@ BEGIN
         EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
     END IF;
 
-    SELECT extnamespace INTO STRICT own FROM pg_extension WHERE extname = 'snowflake';
-    type := format('%s.snowflake', own)::regtype;
     SELECT a.attnum, a.atttypid, a.attidentity, a.attgenerated, a.attinhcount,
            pg_get_expr(d.adbin, d.adrelid) AS value
       INTO key
@@ -935,7 +947,7 @@ BEGIN
         RAISE undefined_column USING
             MESSAGE = format('column "%s" of relation "%s" does not exist', column_name, class.relname);
     END IF;
-    IF key.attnum < 0 OR key.atttypid NOT IN ('smallint'::regtype, 'integer'::regtype, 'bigint'::regtype, type) THEN
+    IF key.attnum < 0 OR key.atttypid NOT IN ('smallint'::regtype, 'integer'::regtype, 'bigint'::regtype, own_type) THEN
         RAISE datatype_mismatch USING
             MESSAGE = format('column "%s" of table "%s" cannot become a snowflake', column_name, class.relname),
             DETAIL = format('It is of type %s, not smallint, integer or bigint.', format_type(key.atttypid, NULL));
@@ -1003,12 +1015,12 @@ BEGIN
                 '  FROM pg_catalog.pg_dist_partition'
             INTO distributed, distributed_by;
     END IF;
-    IF relation = ANY (distributed) AND (key.atttypid <> type OR key.value IS DISTINCT FROM mint) THEN
+    IF relation = ANY (distributed) AND (key.atttypid <> column_type OR key.value IS DISTINCT FROM mint) THEN
         obstacle := CASE
             WHEN format('%s.%s', relation::oid, key.attnum) = ANY (distributed_by)
                 THEN 'the type or the default of a distribution column'
             WHEN key.attidentity <> '' THEN 'an identity column'
-            WHEN key.atttypid <> type AND key.value ~ '::regclass' THEN 'the type of a column whose default is a sequence''s'
+            WHEN key.atttypid <> column_type AND key.value ~ '::regclass' THEN 'the type of a column whose default is a sequence''s'
         END;
         IF obstacle IS NOT NULL THEN
             RAISE feature_not_supported USING
@@ -1051,7 +1063,8 @@ BEGIN
 
     -- Existing ids have to be below those of any shard from now on.  These
     -- begin with the tick of an id that is minted now, which also tries the
-    -- default out.  A dry run mints nothing, and goes by the clock.
+    -- default out.  A dry run mints nothing, and goes by the clock.  If the default
+    -- stays, ids may be of this very tick.
     EXECUTE format('SELECT max(%I) FROM %s', column_name, relation) INTO greatest;
     IF dry_run THEN
         EXECUTE format('SELECT %s.snowflake_floor(clock_timestamp())', own) INTO least;
@@ -1059,7 +1072,7 @@ BEGIN
         EXECUTE 'SELECT ' || mint INTO probe;
         EXECUTE format('SELECT %1$s.snowflake_floor(%1$s.snowflake_timestamp($1))', own) INTO least USING probe;
     END IF;
-    IF greatest >= least THEN
+    IF greatest >= least AND mint IS DISTINCT FROM key.value THEN
         RAISE object_not_in_prerequisite_state USING
             MESSAGE = format('column "%s" of table "%s" holds an id that is not below those to be minted',
                              column_name, class.relname),
@@ -1102,7 +1115,7 @@ BEGIN
             SELECT relid, attname, max(level) AS level FROM referring GROUP BY relid, attname
         )
         SELECT x.relid::regclass AS name, x.attname, x.level, c.relname, a.atttypid,
-               a.atttypid = type OR b.typtype = 'd' AND b.typbasetype IN ('bigint'::regtype, type) AS is_done,
+               a.atttypid = column_type OR b.typtype = 'd' AND b.typbasetype IN ('bigint'::regtype, own_type) AS is_done,
                lead(ROW(x.level, x.relid)) OVER follow IS DISTINCT FROM ROW(x.level, x.relid) AS is_last,
                -- what the server would not let the type be changed under
                concat_ws(', ',
@@ -1153,10 +1166,11 @@ BEGIN
         IF todo.is_done THEN
             NULL;
         ELSIF todo.obstacle = '' THEN
-            clauses := concat_ws(', ', clauses, format('ALTER COLUMN %I TYPE %s', todo.attname, type::regtype));
-        ELSIF todo.atttypid = 'bigint'::regtype AND todo.level + (todo.attname <> column_name)::integer > 0 THEN
+            clauses := concat_ws(', ', clauses, format('ALTER COLUMN %I TYPE %s', todo.attname, column_type));
+        ELSIF todo.atttypid IN ('bigint'::regtype, own_type) AND todo.level + (todo.attname <> column_name)::integer > 0 THEN
             RAISE NOTICE USING
-                MESSAGE = format('column "%s" of table "%s" stays bigint', todo.attname, todo.relname),
+                MESSAGE = format('column "%s" of table "%s" stays %s', todo.attname, todo.relname,
+                                 CASE todo.atttypid WHEN own_type THEN 'snowflake' ELSE 'bigint' END),
                 DETAIL = format('In the way of a change of its type: %s.', todo.obstacle);
         ELSE
             RAISE feature_not_supported USING
@@ -1210,7 +1224,7 @@ BEGIN
 END
 $$;
 
-COMMENT ON FUNCTION snowflake_adopt(regclass, name, integer, boolean) IS 'turn a serial, identity or integer key into one that mints itself';
+COMMENT ON FUNCTION snowflake_adopt(regclass, name, integer, boolean, regtype) IS 'turn a serial, identity or integer key into one that mints itself';
 
 -- Audit: what a column holds that it should not, found in one pass.
 --
@@ -1299,8 +1313,9 @@ BEGIN
                    'coalesce($1, %1$s.snowflake_timestamp($3%2$s)) AS earliest', own, reading)
         INTO last USING earliest, -1::bigint, 0::bigint;
 
-    -- The server's own shards mean nothing in another layout.
-    IF expected_shards IS NULL AND layout IS NULL THEN
+    -- The server's own shards mean nothing in another layout, and those that it
+    -- leases by 'auto' are others every day.
+    IF expected_shards IS NULL AND layout IS NULL AND current_setting('snowflake.shards') !~ '^\s*auto' THEN
         expected_shards := current_setting('snowflake.shards');
     END IF;
     FOREACH element IN ARRAY coalesce(string_to_array(nullif(btrim(expected_shards), ''), ','), '{}') LOOP

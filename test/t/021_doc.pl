@@ -14,7 +14,7 @@ use Test::More;
 
 my $top = "$FindBin::RealBin/../..";
 
-for my $page ('how_it_works', 'choosing', 'comparison', 'reference', 'pagination', 'partitions', 'sharding', 'migration', 'recipes', 'monitoring', 'audit', 'security', 'capacity', 'identity')
+for my $page ('how_it_works', 'choosing', 'comparison', 'reference', 'pagination', 'partitions', 'sharding', 'migration', 'recipes', 'monitoring', 'audit', 'security', 'capacity', 'identity', 'orms')
 {
 	my $text = page_text("doc/$page.md");
 	my $node = new_server($page, conf => "timezone = 'UTC'");
@@ -26,7 +26,7 @@ for my $page ('how_it_works', 'choosing', 'comparison', 'reference', 'pagination
 
 # --- every page with SQL is named by a test, which runs it
 my @pages = map { s/.*\///r } glob("$top/doc/*.md");
-my $tests = join('', map { slurp_file($_) } glob("$top/test/{t,integration,perl}/*.p[lm]"));
+my $tests = join('', map { slurp_file($_) } glob("$top/test/{t,integration,stacks,perl}/*.p[lm]"));
 
 for my $page (@pages)
 {

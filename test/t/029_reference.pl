@@ -137,6 +137,31 @@ SELECT format('`%s` | `%s` | %s', format_type(castsource, NULL), format_type(cas
 SQL
 is_deeply([ sort($entries{snowflake} =~ /^\| (`\w+` \| `\w+` \| \w+) \|$/mg) ], [ sort @casts ], 'the casts');
 
+# --- The types of parameters: the server's, for a column of each type
+
+my @rows = $entries{'The type of a parameter'} =~ /^\| (`.*`) \| `([^`]+)` \| `([^`]+)` \|$/mg;
+
+cmp_ok(scalar(@rows), '>', 30, 'the table of parameters has rows');
+while (my ($cell, @expected) = splice(@rows, 0, 3))
+{
+	for my $type ('snowflake', 'bigint')
+	{
+		my $expected = shift @expected;
+
+		for my $statement ($cell =~ /`([^`]+)`/g)
+		{
+			# a time does not compare with a bigint
+			next if $type eq 'bigint' && $statement =~ /\bid .*::timestamptz/;
+			$statement = "SELECT $statement FROM photos" if $statement !~ /^(?:INSERT|UPDATE) /;
+			is( $node->safe_psql('postgres', <<"SQL"), $expected, "$type: $statement");
+CREATE TEMP TABLE photos (id $type, n integer, ids $type\[]);
+PREPARE statement AS $statement;
+SELECT parameter_types[1] FROM pg_prepared_statements;
+SQL
+		}
+	}
+}
+
 # --- All else that has a name is at least named
 
 my @named = map { $_->[0] } members(<<'SQL');
@@ -147,7 +172,7 @@ UNION
 SELECT opfname FROM member JOIN pg_opfamily ON classid = 'pg_opfamily'::regclass AND pg_opfamily.oid = objid
 SQL
 is_deeply([ grep { $main !~ /\b$_\b/ } @named ], [], join(' ', sort @named) . ' are there');
-is_deeply([ sort grep { !$is_server_s{$_} } keys %entries ], [ sort 'Operators', 'Wait events', 'snowflake', 'snowflake_shard_ops', 'Errors of the layout' ],
+is_deeply([ sort grep { !$is_server_s{$_} } keys %entries ], [ sort 'Operators', 'The type of a parameter', 'Wait events', 'snowflake', 'snowflake_shard_ops', 'Errors of the layout' ],
 	'no entry is of an object that is not there');
 
 my @kinds = map { $_->[0] } members(q{SELECT DISTINCT classid::regclass FROM member ORDER BY 1});

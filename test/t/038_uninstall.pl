@@ -246,7 +246,7 @@ is_deeply([ grep { !$listed{$_} && !$listed{"default value for $_"} && !/^column
 # --- The steps of the page, there
 
 my $functions = block('1. In each database', 'sql', qr/prosrc/);
-is($node->safe_psql('extras', $functions),
+is(join("\n", sort split(/\n/, $node->safe_psql('extras', $functions))),
 	qq(age_of(snowflake)|\nmint()|\nseven()|{snowflake.clock_tolerance=7s}), 'functions that it finds by their text and settings');
 
 my ($change) = block('1. In each database', 'sql', qr/\\gexec\nCREATE SEQUENCE/) =~ /^(SELECT statement.*?\\gexec\n)/ms;

@@ -362,6 +362,11 @@ CREATE TABLE photos (id snowflake PRIMARY KEY);
 CREATE TABLE legacy (id bigint PRIMARY KEY);
 SELECT * FROM photos WHERE id >= '2026-01-01';
 SELECT * FROM legacy WHERE id >= timestamptz '2026-01-01Z';
+CREATE SCHEMA ext;
+ALTER EXTENSION snowflake SET SCHEMA ext;
+SELECT * FROM photos WHERE id >= timestamptz '2026-01-01Z';
+ALTER EXTENSION snowflake SET SCHEMA public;
+DROP SCHEMA ext;
 SQL
 	},
 	'A type does not fit' => sub {

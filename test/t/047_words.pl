@@ -43,7 +43,7 @@ my @words = (
 			qr/\b(?:Patroni|standby|Citus|Kubernetes|Docker|database|etcd)(?:'s?)? clusters?\b/i,
 			qr/\bDebian(?:'s own)? clusters?\b|\bcreates? (?:and starts? )?a cluster\b/,     # pg_createcluster
 			qr/\bcreate_main_cluster\b|[\w-]*-cluster\b|\bcluster_name\b/,
-			
+			qr/\bkind: Cluster\b|^ *cluster:$/m,    # CloudNativePG's
 		],
 		not_in => qr{^(?:doc/availability\.md|doc/citus\.md|test/integration/|test/[^/]*\.sh$)},    # Patroni's, Citus'; a step's name
 	},
