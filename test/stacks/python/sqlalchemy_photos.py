@@ -25,7 +25,7 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects.postgresql import ARRAY
-from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 from photos import (
@@ -234,6 +234,10 @@ async def test_async():
     engine = create_async_engine(url("asyncpg"))
     async with engine.connect() as connection:
         await connection.run_sync(test)
+    async with AsyncSession(engine) as session:
+        id = await session.run_sync(add_photo, "async")
+        photo = (await session.scalars(select(Photo).where(Photo.id == id))).one()
+        equal(photo.url, "async", "an AsyncSession runs the same functions")
     await engine.dispose()
 
 
