@@ -1,0 +1,56 @@
+<?php
+// eloquent_models.php -- models with snowflake keys
+//
+// doc/php.md shows it.  eloquent_photos.php tests it.
+
+use Illuminate\Database\Eloquent\Builder;
+use Illuminate\Database\Eloquent\Model;
+use Illuminate\Database\Eloquent\Relations\BelongsTo;
+use Illuminate\Database\Eloquent\Relations\HasMany;
+
+abstract class SnowflakeModel extends Model
+{
+    protected $keyType = 'string';      // in JSON, too; (int) $photo->id is the integer
+    protected $guarded = [];
+    public $timestamps = false;
+
+    // The rows that were made at this time or later
+    public function scopeSince(Builder $query, DateTimeInterface $time): void
+    {
+        $query->whereRaw('id >= snowflake_floor(?)', [$time->format(DATE_RFC3339_EXTENDED)])->orderBy('id');
+    }
+
+    // The rows below the last id of the page before, newest first
+    public function scopePage(Builder $query, int $size, int|string $last = PHP_INT_MAX): void
+    {
+        $query->where('id', '<', $last)->orderByDesc('id')->limit($size);
+    }
+
+    // Ids for rows that you will insert
+    public static function fetchIds(int $count): array
+    {
+        $rows = static::query()->getConnection()
+            ->select('SELECT snowflake_nextval() AS id FROM generate_series(1, ?)', [$count]);
+        return array_column($rows, 'id');
+    }
+}
+
+class Photo extends SnowflakeModel
+{
+    public function comments(): HasMany
+    {
+        return $this->hasMany(Comment::class);
+    }
+}
+
+class Comment extends SnowflakeModel
+{
+    public function photo(): BelongsTo
+    {
+        return $this->belongsTo(Photo::class);
+    }
+}
+
+class Visit extends SnowflakeModel
+{
+}

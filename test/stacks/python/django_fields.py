@@ -1,0 +1,35 @@
+# django_fields.py -- gallery/fields.py of a Django project: keys that the server mints
+#
+# doc/python.md shows it.  django_photos.py tests it.
+
+from django.db import models
+
+
+class SnowflakeField(models.BigAutoField):
+    """A key: int in Python, snowflake in the database, which mints it."""
+
+    def db_type(self, connection):
+        return "snowflake"
+
+    def rel_db_type(self, connection):
+        return "snowflake"
+
+    def db_type_suffix(self, connection):
+        return "DEFAULT snowflake_nextval()"
+
+    def from_db_value(self, value, expression, connection):
+        return None if value is None else int(value)
+
+
+class SnowflakeBigintField(models.BigAutoField):
+    """The same with a bigint in the database."""
+
+    def db_type_suffix(self, connection):
+        return "DEFAULT snowflake_nextval()"
+
+
+class SnowflakeFloor(models.Func):
+    """The least id of a time."""
+
+    function = "snowflake_floor"
+    output_field = models.BigIntegerField()

@@ -1,0 +1,48 @@
+# Ruby's libraries: ActiveRecord, Sequel and ruby-pg.  Each has a program in
+# test/stacks/ruby, and doc/ruby.md shows parts of these.
+#
+# Packages: ruby ruby-activerecord ruby-sequel ruby-pg
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
+use PostgreSQL::Test::Utils;
+use SnowflakeTest;
+use StackTest;
+use Test::More;
+
+my $programs = "$FindBin::RealBin/ruby";
+
+shows_what_is_tested('doc/ruby.md', 'ruby',
+	map { "$programs/$_.rb" }
+	  qw(activerecord_initializer activerecord_migration activerecord_models sequel_migration sequel_photos pg_client));
+
+my $node = stack_server('ruby');
+
+# Run a program, if Ruby has its library, on a new database, with the extension in the
+# schema public or in its own.
+sub run_ruby
+{
+	my ($name, $schema, $library, $program, @arguments) = @_;
+
+	return missing($name, $library) if !has_program('ruby', "-r$library", '-e', '');
+	$node->safe_psql('postgres', "DROP DATABASE IF EXISTS $_ WITH (FORCE)") for 'app', 'app_2';
+	$node->safe_psql('postgres', 'CREATE DATABASE app');
+	$node->safe_psql('app', <<"SQL");
+CREATE SCHEMA IF NOT EXISTS $schema;
+CREATE EXTENSION snowflake SCHEMA $schema;
+ALTER DATABASE app SET search_path = public, $schema;
+SQL
+	return run_program($node, $name, [ 'ruby', "$programs/$program.rb", @arguments ], PGDATABASE => 'app');
+}
+
+run_ruby('ActiveRecord', 'public', 'active_record', 'activerecord_photos');
+run_ruby('ActiveRecord, the extension in ext', 'ext', 'active_record', 'activerecord_photos');
+run_ruby('ActiveRecord without the initializer', 'public', 'active_record', 'activerecord_photos', 'without');
+run_ruby('Sequel', 'public', 'sequel', 'sequel_photos');
+run_ruby('Sequel, the extension in ext', 'ext', 'sequel', 'sequel_photos');
+run_ruby('ruby-pg', 'public', 'pg', 'pg_client');
+
+done_testing();
