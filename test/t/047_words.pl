@@ -80,7 +80,7 @@ my @words = (
 	{
 		say => 'encode, decode',
 		not => [qr/\bcodecs?\b/i],
-		but => [],
+		but => [qr/\bCodec:/],    # a field of pgx
 	},
 	{
 		say => 'again, new',

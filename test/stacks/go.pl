@@ -1,0 +1,63 @@
+# Libraries of Go: pgx, database/sql with its drivers, and GORM.  Each is run on a
+# column of type snowflake, and on one of type bigint.
+#
+# Debian 13 has pgx 4, lib/pq and a Go; the next Debian has pgx 5, GORM, and the Go
+# that they want.
+#
+# Packages: golang-go golang-github-jackc-pgx-v4-dev golang-github-lib-pq-dev
+# Packages of forky: golang-1.26-go golang-github-jackc-pgx-v5-dev golang-gorm-gorm-dev golang-gorm-driver-postgres-dev
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
+use PostgreSQL::Test::Utils;
+use SnowflakeTest;
+use StackTest;
+use Test::More;
+
+my $programs = "$FindBin::RealBin/go";
+my $tables = slurp_file("$FindBin::RealBin/tables.sql");
+my $sources = '/usr/share/gocode';
+my ($go) = grep { -x } map { "$_/bin/go" } reverse(sort glob('/usr/lib/go-1.*')), '/usr';
+
+# name, its directory of source, its files
+my @libraries = (
+	[ 'pgx 5', 'github.com/jackc/pgx/v5', 'pgx5.go' ],
+	[ 'database/sql with lib/pq', 'github.com/lib/pq', 'lib_pq.go', 'sql.go' ],
+	[ 'database/sql with pgx 5', 'github.com/jackc/pgx/v5', 'pgx5_sql.go', 'sql.go' ],
+	[ 'GORM', 'gorm.io/driver/postgres', 'gorm.go' ],
+	[ 'pgx 4', 'github.com/jackc/pgx/v4', 'pgx4.go' ],
+);
+
+shows_what_is_tested('doc/go.md', 'sql|go', "$FindBin::RealBin/tables.sql", map { "$programs/$_" } map { @$_[ 2 .. $#$_ ] } @libraries);
+
+my $node = stack_server('go');
+my $dir = PostgreSQL::Test::Utils::tempdir();
+
+local @ENV{qw(GO111MODULE GOPATH GOCACHE CGO_ENABLED)} = ('off', $sources, "$dir/cache", 0);
+
+for my $library (@libraries)
+{
+	my ($name, $source, @files) = @$library;
+
+	if (!$go || !-d "$sources/src/$source")
+	{
+		missing($name, 'it, or Go,');
+		next;
+	}
+	my $program = "$dir/" . $files[0] =~ s/\.go$//r;
+	next if !ok(has_program($go, 'build', '-o', $program, map { "$programs/$_" } @files, 'library.go'), "$name: builds");
+
+	for my $column ('snowflake', 'bigint')
+	{
+		my $database = "d_$column";
+		$node->safe_psql('postgres', "DROP DATABASE IF EXISTS $database");
+		$node->safe_psql('postgres', "CREATE DATABASE $database");
+		$node->safe_psql($database, 'CREATE EXTENSION snowflake; ' . $tables =~ s/\bsnowflake\b/$column/gr);
+		run_program($node, "$name, $column", [$program], PGDATABASE => $database, COLUMN => $column);
+	}
+}
+
+done_testing();

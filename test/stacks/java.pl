@@ -1,0 +1,60 @@
+# Libraries of Java: JDBC, and the JPA provider EclipseLink.  Each is run on a column
+# of type snowflake, and on one of type bigint.
+#
+# Packages: default-jdk-headless libpostgresql-jdbc-java libeclipselink-java libjackson2-databind-java
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
+use PostgreSQL::Test::Utils;
+use SnowflakeTest;
+use StackTest;
+use Test::More;
+
+my $programs = "$FindBin::RealBin/java";
+my $tables = slurp_file("$FindBin::RealBin/tables.sql");
+my $jars = '/usr/share/java';
+my %class_path = (
+	jdbc => "$jars/postgresql.jar",
+	jpa => join(':', map { "$jars/$_.jar" }
+		  qw(postgresql eclipselink eclipselink-jpa-2.1-spec org.eclipse.persistence.jpa.jpql jackson-annotations jackson-core jackson-databind)),
+);
+
+# name, its jars, its program, the other files
+my @libraries = (
+	[ 'JDBC', 'jdbc', 'Jdbc' ],
+	[ 'EclipseLink', 'jpa', 'Jpa', 'Photo.java', 'SnowflakeSequence.java', 'META-INF/persistence.xml' ],
+);
+
+shows_what_is_tested('doc/java.md', 'sql|java|xml', "$FindBin::RealBin/tables.sql",
+	map { "$programs/$_" } map { ("$_->[2].java", @$_[ 3 .. $#$_ ]) } @libraries);
+
+my $node = stack_server('java', tcp => 1);    # the JDBC driver knows TCP only
+my $dir = PostgreSQL::Test::Utils::tempdir();
+
+for my $library (@libraries)
+{
+	my ($name, $jars, $program) = @$library;
+
+	if (grep { !-e } split(/:/, $class_path{$jars}) or !has_program('javac', '-version'))
+	{
+		missing($name, 'it, or a JDK,');
+		next;
+	}
+	next if !ok(has_program('javac', '-d', "$dir/$program", '-cp', $class_path{$jars}, '-sourcepath', $programs,
+		map { "$programs/$_.java" } $program, $jars eq 'jpa' ? ('Careless', 'SnowflakeSequence') : ()), "$name: builds");
+
+	for my $column ('snowflake', 'bigint')
+	{
+		my $database = "d_$column";
+		$node->safe_psql('postgres', "DROP DATABASE IF EXISTS $database");
+		$node->safe_psql('postgres', "CREATE DATABASE $database");
+		$node->safe_psql($database, 'CREATE EXTENSION snowflake; ' . $tables =~ s/\bsnowflake\b/$column/gr);
+		run_program($node, "$name, $column", [ 'java', '-cp', "$dir/$program:$programs:$class_path{$jars}", $program ],
+			PGDATABASE => $database, PGUSER => 'app', PGPASSWORD => $node->{password}, COLUMN => $column);
+	}
+}
+
+done_testing();
