@@ -349,7 +349,7 @@ enable_pool_hba = off
 $more
 CONF
 			append_to_file("$sockets/empty", '') if !-e "$sockets/empty";
-			$pgpool = IPC::Run::start([ 'pgpool', '-n', '-f', $conf, '-F', "$sockets/empty", '-a', "$sockets/empty" ], '<', '/dev/null', '>&', "$sockets/log");
+			$pgpool = IPC::Run::start([ '/usr/sbin/pgpool', '-n', '-f', $conf, '-F', "$sockets/empty", '-a', "$sockets/empty" ], '<', '/dev/null', '>&', "$sockets/log");
 			for (1 .. 300)
 			{
 				last if system("psql -XAtq -h '$sockets' -p 9999 -d postgres -c 'SELECT 1' >/dev/null 2>&1") == 0;

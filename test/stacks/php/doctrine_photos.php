@@ -17,13 +17,14 @@ use Doctrine\ORM\Mapping as ORM;
 use Doctrine\ORM\ORMSetup;
 use Doctrine\ORM\Tools\SchemaTool;
 
-$db = DriverManager::getConnection([
+$parameters = [
     'driver' => $argv[1],
     'host' => getenv('PGHOST'),
     'port' => (int) getenv('PGPORT'),
     'user' => getenv('PGUSER'),
     'dbname' => getenv('PGDATABASE'),
-]);
+];
+$db = DriverManager::getConnection($parameters);
 $em = new EntityManager($db, ORMSetup::createAttributeMetadataConfiguration([__DIR__], true));
 
 // The schema: what "orm:schema-tool" and "migrations:diff" would do
@@ -93,6 +94,22 @@ $visit = new Visit();
 $em->persist($visit);
 $em->flush();
 equal($db->fetchOne('SELECT id FROM visits'), $visit->id, 'bigint: an id is an int');
+
+// Who follows snowflake_settled() needs each id and its row from one transaction.
+$reader = DriverManager::getConnection($parameters);
+$isSettled = fn(int $id): bool => $reader->fetchOne('SELECT snowflake_settled() > ?', [$id]);
+$photo = new Photo('late');
+$em->persist($photo);
+for ($tries = 0; !$isSettled($photo->id) && $tries < 1000; $tries++)
+    usleep(10000);
+ok($tries < 1000, 'persist() mints before the transaction of flush()');
+$em->flush();
+$em->wrapInTransaction(function () use ($em, $isSettled): void {
+    $photo = new Photo('in time');
+    $em->persist($photo);
+    usleep(50000);      // long enough for it to settle, if it could
+    ok(!$isSettled($photo->id), 'in wrapInTransaction() it mints in the transaction');
+});
 
 // what not to use
 ok(str_contains(error_of($db->lastInsertId(...)), 'No identity value was generated'),

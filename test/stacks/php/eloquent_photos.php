@@ -40,6 +40,7 @@ Facade::setFacadeApplication($container);
 // Migrations
 $directory = sys_get_temp_dir() . '/migrations' . getmypid();
 mkdir($directory);
+register_shutdown_function(fn() => (new Filesystem())->deleteDirectory($directory));
 copy(__DIR__ . '/eloquent_migration.php', "$directory/2026_01_01_000000_create_photos.php");
 $repository = new DatabaseMigrationRepository($manager->getDatabaseManager(), 'migrations');
 $repository->createRepository();
@@ -112,6 +113,20 @@ equal(json_decode($discord->toJson())->id, (string) DISCORD, 'JSON: the id is a 
 equal(json_decode($comment->toJson())->photo_id, (string) DISCORD, 'and so is a foreign key');
 $visit = Visit::create();
 ok(is_string($visit->id) && $visit->is(Visit::first()), 'bigint: an id is a string, too');
+
+
+$db->statement('CREATE TABLE likes (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), visit_id bigint REFERENCES visits)');
+class RawLike extends SnowflakeModel
+{
+    protected $table = 'likes';
+}
+class Like extends SnowflakeModel
+{
+    protected $casts = ['visit_id' => 'string'];
+}
+Like::create(['visit_id' => $visit->id]);
+equal(RawLike::first()->visit_id, (int) $visit->id, 'bigint: a foreign key is an int');
+equal(Like::first()->visit_id, $visit->id, 'bigint: and with a cast a string');
 
 // what the key type is for
 class NumberedPhoto extends Model

@@ -68,8 +68,12 @@ def is_unchanged(config):
 
 def main():
     print("# Alembic", alembic.__version__)
-    config = new_environment(tempfile.mkdtemp() + "/migrations")
+    with tempfile.TemporaryDirectory() as directory:
+        test(new_environment(f"{directory}/migrations"))
+    done()
 
+
+def test(config):
     _, migration = autogenerate(config, "first")
     ok(
         "sa.Column('id', Snowflake(), server_default=sa.text('snowflake_nextval()'), nullable=False)"
@@ -125,7 +129,6 @@ def main():
     config.attributes.clear()
     command.downgrade(config, "base")
     ok("photos" not in inspect(engine).get_table_names(), "back to the beginning")
-    done()
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ async def page(conn, size, last=2**63 - 1):
 async def photos_since(conn, when):
     """The rows that were made at this time or later; the time has a time zone."""
     return await conn.fetch(
-        "SELECT id, url FROM photos WHERE id >= $1::timestamptz ORDER BY id", when
+        "SELECT id, url FROM photos WHERE id >= snowflake_floor($1) ORDER BY id", when
     )
 
 
@@ -125,7 +125,12 @@ async def main():
     equal(await photos_since(conn, before + timedelta(hours=1)), [], "and since a later one")
     ok(
         "DataError" in await error_of(conn.fetch("SELECT FROM photos WHERE id >= $1", before)),
-        "which needs the cast",
+        "a time alone is refused",
+    )
+    equal(
+        await conn.fetchval("SELECT count(*) FROM photos WHERE id >= $1::timestamptz", before),
+        2,
+        "a cast is as good, for a snowflake column",
     )
     ids = await add_photos(conn, [f"u{n}" for n in range(100)])
     ok(

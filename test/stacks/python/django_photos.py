@@ -8,6 +8,7 @@
 # parameters that the server binds.  Connects as the PG* environment variables say to
 # an empty database with the extension, and prints TAP.
 
+import atexit
 import importlib
 import io
 import json
@@ -70,6 +71,7 @@ def write(path, text=""):
 def new_project():
     """A project with two apps."""
     here, top = os.path.dirname(os.path.abspath(__file__)), tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, top)
     for app in ("gallery", "shop"):
         os.makedirs(f"{top}/{app}/migrations")
         write(f"{top}/{app}/__init__.py")

@@ -43,7 +43,7 @@ def page(conn, size, last=2**63 - 1):
 def photos_since(conn, when):
     """The rows that were made at this time or later; the time has a time zone."""
     return conn.run(
-        "SELECT id, url FROM photos WHERE id >= CAST(:t AS timestamptz) ORDER BY id", t=when
+        "SELECT id, url FROM photos WHERE id >= snowflake_floor(:t) ORDER BY id", t=when
     )
 
 
@@ -111,7 +111,12 @@ def main():
     equal(photos_since(conn, before + timedelta(hours=1)), [], "and since a later one")
     ok(
         error_of(lambda: conn.run("SELECT FROM photos WHERE id >= :t", t=before)) is not None,
-        "which needs the cast",
+        "a time alone is refused",
+    )
+    equal(
+        conn.run("SELECT count(*) FROM photos WHERE id >= CAST(:t AS timestamptz)", t=before),
+        [[2]],
+        "a cast is as good, for a snowflake column",
     )
     ids = fetch_ids(conn, 100)
     ok(len(set(ids)) == 100 and all(type(id) is int for id in ids), "ids fetched ahead are int")

@@ -48,7 +48,7 @@ def page(cursor, size, last=2**63 - 1):
 
 def photos_since(cursor, when):
     """The rows that were made at this time or later; the time has a time zone."""
-    cursor.execute("SELECT id, url FROM photos WHERE id >= %s ORDER BY id", (when,))
+    cursor.execute("SELECT id, url FROM photos WHERE id >= snowflake_floor(%s) ORDER BY id", (when,))
     return cursor.fetchall()
 
 
@@ -116,6 +116,11 @@ def main():
         [url for _, url in photos_since(cursor, before)], ["first", "second"], "rows since a time"
     )
     equal(photos_since(cursor, before + timedelta(hours=1)), [], "and since a later one")
+    equal(
+        value("SELECT count(*) FROM photos WHERE id >= %s", before),
+        2,
+        "a snowflake column is compared with a time itself",
+    )
     ids = add_photos(cursor, [f"u{n}" for n in range(100)])
     ok(len(set(ids)) == 100 and all(type(id) is int for id in ids), "ids fetched ahead are int")
     seen, last = [], 2**63 - 1

@@ -115,6 +115,7 @@ def test
   equal(JSON.parse(comment.to_json)["photo_id"], DISCORD.to_s, "and so is a foreign key")
   visit = Visit.create!
   ok(visit.id.is_a?(Integer) && visit.id > first.id, "bigint: the id of a new row is an Integer")
+  equal(JSON.parse(visit.to_json)["id"], visit.id, "bigint: in JSON, too")
 end
 
 puts "# ActiveRecord #{ActiveRecord.version}"

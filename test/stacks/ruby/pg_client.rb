@@ -36,7 +36,7 @@ end
 
 # The rows that were made at this time or later
 def photos_since(conn, time)
-  conn.exec_params("SELECT id, url FROM photos WHERE id >= $1::timestamptz ORDER BY id",
+  conn.exec_params("SELECT id, url FROM photos WHERE id >= snowflake_floor($1) ORDER BY id",
                    [time.iso8601(6)]).to_a
 end
 
@@ -76,7 +76,9 @@ equal(conn.exec("SELECT * FROM albums").values, [[[DISCORD, first], [DISCORD]]],
 equal(photos_since(conn, before).map { |row| row["url"] }, %w[first second], "rows since a time")
 equal(photos_since(conn, before + 3600), [], "and since a later one")
 ok(error_of { conn.exec_params("SELECT FROM photos WHERE id >= $1", [before.iso8601]) } =~ /invalid input syntax/,
-   "which needs the cast")
+   "a time alone is refused")
+equal(conn.exec_params("SELECT count(*) FROM photos WHERE id >= $1::timestamptz", [before.iso8601(6)]).getvalue(0, 0), 2,
+      "a cast is as good, for a snowflake column")
 ids = fetch_ids(conn, 100)
 ok(ids.uniq.size == 100 && ids.all?(Integer), "ids fetched ahead are Integer")
 conn.exec_params("INSERT INTO photos SELECT id, 'u' FROM unnest($1::bigint[]) AS id", [ids])
