@@ -127,13 +127,21 @@ typedef enum Outcome
 	STALE	   /* the tick given is over: read the clock */
 } Outcome;
 
+/* A tick that is minted in, and its positions. */
+typedef struct Tick
+{
+	TimestampTz began;
+	int64		number;
+	int64		first;
+	int64		last;
+} Tick;
+
 /* A call on its way to an id. */
 typedef struct MintCall
 {
-	const Layout *layout;
-	ShardState	 *shard; /* into whose statistics its waits go */
-	int64 behind_us;	 /* how long it waited for a clock that is behind */
-	bool  met_behind;	 /* it met such a clock */
+	ShardState *shard;		/* into whose statistics its waits go */
+	int64		behind_us;	/* how long it waited for a clock that is behind */
+	bool		met_behind; /* it met such a clock */
 } MintCall;
 
 /* How far the running transaction has come with holding the mark. */
@@ -173,6 +181,9 @@ static bool met_others = false;
 
 /* The call that is minting; a process has one at a time. */
 static MintCall my_call;
+
+/* The tick that it is to mint in: see read_tick(). */
+static Tick present = {.began = PG_INT64_MIN};
 
 
 /*-------------------------------------------------------------------------
@@ -475,36 +486,31 @@ begin_tick(int64 tick)
 		horizon_ask_for_renewal(tick);
 }
 
-/*
- * The tick of a time, which can be minted in.  A tick lasts for many calls,
- * and finding it takes a division, so it is found once.
- */
-static inline int64
-mint_tick(TimestampTz now)
+/* The tick of a time, which can be minted in. */
+static pg_noinline void
+find_tick(TimestampTz now)
 {
-	const Layout	  *layout = my_layout;
-	static TimestampTz began = PG_INT64_MIN;
-	static int64	   tick;
+	const Layout *layout = my_layout;
+	int64		  tick;
 
-	if ((uint64) now - (uint64) began < (uint64) layout->tick_us)
-		return tick;
+	present.began = PG_INT64_MIN;
 	if (!layout_tick_of_time(layout, now, &tick) || tick < 0 ||
 		tick > layout->last_mint_tick)
-	{
-		began = PG_INT64_MIN;
 		report_no_mint_time(layout, now);
-	}
-	began = layout_time_of_tick(layout, tick);
-	return tick;
+	present.number = tick;
+	present.first = layout_position(layout, tick, 0);
+	present.last = layout_position(layout, tick, layout_last_sequence(layout));
+	present.began = layout_time_of_tick(layout, tick);
 }
 
 /*
- * The present tick, which lies within the bounds.
+ * Set "present" to the present tick, which lies within the bounds.  A tick lasts
+ * for many calls, and finding it takes a division, so it is found once.
  *
  * The bounds are read before the clock: a clock that is before the latest tick
  * has truly been set back, and was not just read by a slower process.
  */
-static pg_attribute_always_inline int64
+static pg_attribute_always_inline void
 read_tick(void)
 {
 	for (;;)
@@ -512,20 +518,21 @@ read_tick(void)
 		int64		horizon;
 		int64		latest;
 		TimestampTz now;
-		int64		tick;
 
 		bounds_read(&horizon, &latest);
 		now = GetCurrentTimestamp();
-		tick = mint_tick(now);
-		if (tick < latest)
+		if (unlikely((uint64) now - (uint64) present.began >=
+					 (uint64) my_layout->tick_us))
+			find_tick(now);
+		if (unlikely(present.number < latest))
 			wait_for_clock(now, latest);
-		else if (tick >= horizon)
-			wait_for_horizon(tick);
+		else if (unlikely(present.number >= horizon))
+			wait_for_horizon(present.number);
 		else
 		{
-			if (tick > latest)
-				begin_tick(tick);
-			return tick;
+			if (unlikely(present.number > latest))
+				begin_tick(present.number);
+			return;
 		}
 	}
 }
@@ -535,6 +542,13 @@ read_tick(void)
  *-------------------------------------------------------------------------
  */
 
+/* Where a shard begins in the present tick: see snowflake.spread. */
+static pg_noinline int64
+spread_position(void)
+{
+	return layout_first_position(my_layout, present.number, settings_spread);
+}
+
 /*
  * THE MINTING RULE: the next position of a shard is the greatest of the
  * present tick's first, the last one's successor, and the caller's floor.  It
@@ -542,8 +556,7 @@ read_tick(void)
  * number 0, unless snowflake.spread moves it up.
  */
 static pg_attribute_always_inline Outcome
-take(ShardState *shard, const Layout *layout, int64 tick, int64 floor,
-	 int64 *position)
+take(ShardState *shard, int64 floor, int64 *position)
 {
 	Outcome outcome = TAKEN;
 	int64	last;
@@ -551,14 +564,14 @@ take(ShardState *shard, const Layout *layout, int64 tick, int64 floor,
 	SpinLockAcquire(&shard->lock);
 	last = shard->last;
 	*position = Max(last + 1, floor);
-	if (*position <= layout_position(layout, tick, 0))
-		*position = layout_first_position(layout, tick, settings_spread);
-	if (layout_position_tick(layout, *position) <= tick)
+	if (unlikely(*position <= present.first))
+		*position = spread_position();
+	if (likely(*position <= present.last))
 	{
 		shard->last = *position;
 		shard->counters.minted++;
 	}
-	else if (layout_position_tick(layout, last) > tick)
+	else if (last > present.last)
 		outcome = last == NEVER ? EXHAUSTED : STALE;
 	else
 	{
@@ -567,6 +580,14 @@ take(ShardState *shard, const Layout *layout, int64 tick, int64 floor,
 	}
 	SpinLockRelease(&shard->lock);
 	return outcome;
+}
+
+/* The id of a position that was taken, which is one of the present tick. */
+static inline int64
+id_at(int64 position, int32 shard)
+{
+	return layout_pack(my_layout, present.number, shard,
+					   (int32) (position - present.first));
 }
 
 /* Wait until a shard is leased, or fail with the reason why it is not. */
@@ -626,8 +647,8 @@ wait_for_room_on(const OwnShards *own, int64 tick)
 }
 
 /* Mint on one shard, waiting for the next tick while this one is exhausted. */
-static int64
-mint_on(const Layout *layout, int32 shard)
+static inline int64
+mint_on(int32 shard)
 {
 	ShardState *state = &shards[shard].state;
 	int64		position;
@@ -635,13 +656,14 @@ mint_on(const Layout *layout, int32 shard)
 	my_call = (MintCall){.shard = state};
 	for (;;)
 	{
-		int64	tick = read_tick();
-		Outcome outcome = take(state, layout, tick, 0, &position);
+		Outcome outcome;
 
-		if (outcome == TAKEN)
-			return layout_id_at(layout, position, shard);
+		read_tick();
+		outcome = take(state, 0, &position);
+		if (likely(outcome == TAKEN))
+			return id_at(position, shard);
 		if (outcome == EXHAUSTED)
-			wait_for_room(tick);
+			wait_for_room(present.number);
 	}
 }
 
@@ -667,8 +689,10 @@ place_of_shard(const OwnShards *own, int32 shard)
 static bool
 owns_shard(const OwnShards *own, int32 shard)
 {
-	int place = place_of_shard(own, shard);
+	int place = shard - own->shard[0]; /* in a list without gaps */
 
+	if (place < 0 || place >= own->count || own->shard[place] != shard)
+		place = place_of_shard(own, shard);
 	return place < own->count && own->shard[place] == shard;
 }
 
@@ -708,7 +732,7 @@ place_to_go_on(const OwnShards *own, int32 shard)
  * A session has met others if it finds ids of this tick on the shard where it
  * begins, and did not mint in this tick itself, in whatever way.
  */
-static int64
+static inline int64
 mint_on_own(const Layout *layout, const OwnShards *own)
 {
 	bool  goes_round = layout->sequence_shift > layout->shard_shift;
@@ -718,15 +742,17 @@ mint_on_own(const Layout *layout, const OwnShards *own)
 	my_call = (MintCall){.shard = &shards[own->shard[0]].state};
 	for (;;)
 	{
-		int64	tick = read_tick();
-		bool	is_new = layout_tick(layout, last_id) != tick;
-		int		begin = is_new ?
-							place_to_begin(own) :
-							place_to_go_on(own, layout_shard(layout, last_id) +
-													goes_round);
-		int		end = is_new || goes_round ? begin + own->count : own->count;
 		Outcome outcome = EXHAUSTED;
+		bool	is_new;
+		int		begin;
+		int		end;
 
+		read_tick();
+		is_new = layout_tick(layout, last_id) != present.number;
+		begin = is_new ? place_to_begin(own) :
+						 place_to_go_on(own, layout_shard(layout, last_id) +
+												 goes_round);
+		end = is_new || goes_round ? begin + own->count : own->count;
 		for (int i = begin; i < end && outcome == EXHAUSTED; i++)
 		{
 			int32 shard = own->shard[i < own->count ? i : i - own->count];
@@ -734,22 +760,20 @@ mint_on_own(const Layout *layout, const OwnShards *own)
 				goes_round ? layout_position_after(layout, last_id, shard) : 0;
 
 			my_call.shard = &shards[shard].state;
-			outcome = take(my_call.shard, layout, tick, floor, &position);
-			if (outcome == TAKEN)
+			outcome = take(my_call.shard, floor, &position);
+			if (likely(outcome == TAKEN))
 			{
-				int64 id = layout_id_at(layout, position, shard);
+				int64 id = id_at(position, shard);
 
-				if (is_new &&
-					position >
-						layout_first_position(layout, tick, settings_spread) &&
-					layout_tick(layout, my_last_id()) != tick)
+				if (unlikely(is_new) && position > spread_position() &&
+					layout_tick(layout, my_last_id()) != present.number)
 					met_others = true;
 				my_last_own_id = id;
 				return id;
 			}
 		}
 		if (outcome == EXHAUSTED)
-			own = wait_for_room_on(own, tick);
+			own = wait_for_room_on(own, present.number);
 	}
 }
 
@@ -818,7 +842,7 @@ snowflake_nextval_shard(PG_FUNCTION_ARGS)
 {
 	int32			 shard = PG_GETARG_INT32(0);
 	const Layout	*layout = prepare_to_mint();
-	const OwnShards *own = settings_asked_shards();
+	const OwnShards *own = settings_asked_shards;
 
 	if (shard < 0 || shard > layout_last_shard(layout))
 		report_part_range(layout, "shard", shard, layout_last_shard(layout));
@@ -831,7 +855,7 @@ snowflake_nextval_shard(PG_FUNCTION_ARGS)
 					   settings_own_shards_text()),
 			 errhint(
 				 "Call snowflake_nextval() without an argument to mint on this server's own shards.")));
-	PG_RETURN_INT64(note_mint(mint_on(layout, shard)));
+	PG_RETURN_INT64(note_mint(mint_on(shard)));
 }
 
 /* snowflake_nextval() */
@@ -839,7 +863,7 @@ Datum
 snowflake_nextval(PG_FUNCTION_ARGS)
 {
 	const Layout	*layout = prepare_to_mint();
-	const OwnShards *own = settings_own_shards();
+	const OwnShards *own = settings_own_shards;
 
 	if (own->count == 0)
 		own = shards_not_listed();
