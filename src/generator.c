@@ -119,13 +119,9 @@ StaticAssertDecl(sizeof(ShardState) <= PG_CACHE_LINE_SIZE &&
 					 sizeof(BackendSlot) <= PG_CACHE_LINE_SIZE,
 				 "a shard and a slot each fit a cache line");
 
-/* What became of an attempt to take a position. */
-typedef enum Outcome
-{
-	TAKEN,
-	EXHAUSTED, /* no position left in this tick, or the shard is closed */
-	STALE	   /* the tick given is over: read the clock */
-} Outcome;
+/* What take() gives in place of an id; there is none below 0. */
+#define EXHAUSTED (-1) /* none left in this tick, or the shard is closed */
+#define STALE (-2)	   /* this tick is over: read the clock */
 
 /* A tick that is minted in, and its positions. */
 typedef struct Tick
@@ -139,9 +135,9 @@ typedef struct Tick
 /* A call on its way to an id. */
 typedef struct MintCall
 {
-	ShardState *shard;		/* into whose statistics its waits go */
-	int64		behind_us;	/* how long it waited for a clock that is behind */
-	bool		met_behind; /* it met such a clock */
+	int32 shard;	  /* into whose statistics its waits go */
+	bool  met_behind; /* it met a clock that is behind */
+	int64 behind_us;  /* how long it waited for it */
 } MintCall;
 
 /* How far the running transaction has come with holding the mark. */
@@ -175,6 +171,10 @@ static Hold			 my_hold = HOLDS_NOTHING;
  * for a shard astray.
  */
 static int64 my_last_own_id = NO_ID;
+static int32 my_last_own_shard;
+
+/* The place among the own shards where it minted last, or tried to. */
+static int my_place = 0;
 
 /* Has this session met another one on a shard since it last had to wait? */
 static bool met_others = false;
@@ -333,27 +333,29 @@ note_first_id(int64 id)
  * reading and writing need not be one step.
  */
 static inline int64
-note_mint(int64 id)
+note_mint(BackendSlot *slot, int64 id)
 {
-	uint64 minted = pg_atomic_read_u64(&my_slot->minted);
+	uint64 minted = pg_atomic_read_u64(&slot->minted);
 
 	if (unlikely(my_hold != HOLDS_FIRST_ID))
 		note_first_id(id);
-	pg_atomic_write_u64(&my_slot->last_id, (uint64) id);
-	pg_atomic_write_u64(&my_slot->minted, minted + 1);
+	pg_atomic_write_u64(&slot->last_id, (uint64) id);
+	pg_atomic_write_u64(&slot->minted, minted + 1);
 	return id;
 }
 
 static void
 note_wait(int64 us)
 {
+	ShardState *shard = &shards[my_call.shard].state;
+
 	SpinLockAcquire(&my_slot->lock);
 	my_slot->waits++;
 	my_slot->waited_us += us;
 	SpinLockRelease(&my_slot->lock);
-	SpinLockAcquire(&my_call.shard->lock);
-	my_call.shard->counters.waited_us += us;
-	SpinLockRelease(&my_call.shard->lock);
+	SpinLockAcquire(&shard->lock);
+	shard->counters.waited_us += us;
+	SpinLockRelease(&shard->lock);
 }
 
 
@@ -404,12 +406,14 @@ name_of_bound(int64 latest_tick)
 static pg_noinline void
 note_clock_behind(const char *behind, int64 latest_tick)
 {
+	ShardState *shard = &shards[my_call.shard].state;
+
 	if (my_call.met_behind)
 		return;
 	my_call.met_behind = true;
-	SpinLockAcquire(&my_call.shard->lock);
-	my_call.shard->counters.clock_behind++;
-	SpinLockRelease(&my_call.shard->lock);
+	SpinLockAcquire(&shard->lock);
+	shard->counters.clock_behind++;
+	SpinLockRelease(&shard->lock);
 	if (may_log_now(&generator->log_clock_after, CLOCK_LOG_INTERVAL_US))
 		ereport(LOG, (errmsg("clock is %s behind %s", behind,
 							 name_of_bound(latest_tick)),
@@ -524,14 +528,15 @@ read_tick(void)
 		if (unlikely((uint64) now - (uint64) present.began >=
 					 (uint64) my_layout->tick_us))
 			find_tick(now);
-		if (unlikely(present.number < latest))
+		if (likely(present.number == latest && latest < horizon))
+			return;
+		if (present.number < latest)
 			wait_for_clock(now, latest);
-		else if (unlikely(present.number >= horizon))
+		else if (present.number >= horizon)
 			wait_for_horizon(present.number);
 		else
 		{
-			if (unlikely(present.number > latest))
-				begin_tick(present.number);
+			begin_tick(present.number);
 			return;
 		}
 	}
@@ -554,40 +559,41 @@ spread_position(void)
  * present tick's first, the last one's successor, and the caller's floor.  It
  * is taken if its tick has begun.  The tick's first position is that of sequence
  * number 0, unless snowflake.spread moves it up.
+ *
+ * Gives the id, EXHAUSTED or STALE.  Only "last" is read under the lock: the
+ * processor reads nothing ahead of an exchange that is locked.
  */
-static pg_attribute_always_inline Outcome
-take(ShardState *shard, int64 floor, int64 *position)
+static pg_attribute_always_inline int64
+take(int32 shard, int64 floor)
 {
-	Outcome outcome = TAKEN;
-	int64	last;
+	ShardState *state = &shards[shard].state;
+	const Tick	tick = present;
+	const int64 first_id = layout_pack(my_layout, tick.number, shard, 0);
+	const int	shift = my_layout->sequence_shift;
+	int64		last;
+	int64		position;
+	int64		id;
 
-	SpinLockAcquire(&shard->lock);
-	last = shard->last;
-	*position = Max(last + 1, floor);
-	if (unlikely(*position <= present.first))
-		*position = spread_position();
-	if (likely(*position <= present.last))
+	SpinLockAcquire(&state->lock);
+	last = state->last;
+	position = Max(last + 1, floor);
+	if (unlikely(position <= tick.first))
+		position = spread_position();
+	if (likely(position <= tick.last))
 	{
-		shard->last = *position;
-		shard->counters.minted++;
+		state->last = position;
+		state->counters.minted++;
+		id = first_id | (position - tick.first) << shift;
 	}
-	else if (last > present.last)
-		outcome = last == NEVER ? EXHAUSTED : STALE;
+	else if (last > tick.last)
+		id = last == NEVER ? EXHAUSTED : STALE;
 	else
 	{
-		shard->counters.exhausted++;
-		outcome = EXHAUSTED;
+		state->counters.exhausted++;
+		id = EXHAUSTED;
 	}
-	SpinLockRelease(&shard->lock);
-	return outcome;
-}
-
-/* The id of a position that was taken, which is one of the present tick. */
-static inline int64
-id_at(int64 position, int32 shard)
-{
-	return layout_pack(my_layout, present.number, shard,
-					   (int32) (position - present.first));
+	SpinLockRelease(&state->lock);
+	return id;
 }
 
 /* Wait until a shard is leased, or fail with the reason why it is not. */
@@ -606,12 +612,10 @@ wait_for_lease(int32 shard)
 static pg_noinline void
 wait_for_room(int64 tick)
 {
-	int32 shard = (PaddedShard *) my_call.shard - shards;
-
-	if (held_is_open(shard))
+	if (held_is_open(my_call.shard))
 		wait_for_tick_after(tick);
 	else
-		wait_for_lease(shard);
+		wait_for_lease(my_call.shard);
 }
 
 /*
@@ -650,19 +654,16 @@ wait_for_room_on(const OwnShards *own, int64 tick)
 static inline int64
 mint_on(int32 shard)
 {
-	ShardState *state = &shards[shard].state;
-	int64		position;
-
-	my_call = (MintCall){.shard = state};
+	my_call = (MintCall){.shard = shard};
 	for (;;)
 	{
-		Outcome outcome;
+		int64 id;
 
 		read_tick();
-		outcome = take(state, 0, &position);
-		if (likely(outcome == TAKEN))
-			return id_at(position, shard);
-		if (outcome == EXHAUSTED)
+		id = take(shard, 0);
+		if (likely(id >= 0))
+			return id;
+		if (id == EXHAUSTED)
 			wait_for_room(present.number);
 	}
 }
@@ -707,15 +708,64 @@ place_to_begin(const OwnShards *own)
 	return met_others ? my_backend_index() % own->count : 0;
 }
 
-/* The place of a shard, which is likely to be that of the last one asked for. */
-static inline int
-place_to_go_on(const OwnShards *own, int32 shard)
+/* Is an id's sequence number above its shard? */
+static inline bool
+goes_round(void)
 {
-	static int place = 0;
+	return my_layout->sequence_shift > my_layout->shard_shift;
+}
 
-	if (place >= own->count || own->shard[place] != shard)
-		place = place_of_shard(own, shard);
-	return place;
+/*
+ * Where it goes on in the tick of its last id: where it is, unless the own shards
+ * have changed.
+ */
+static inline int
+place_to_go_on(const OwnShards *own)
+{
+	if (unlikely(goes_round()))
+		return place_of_shard(own, my_last_own_shard + 1) % own->count;
+	if (likely(my_place < own->count &&
+			   own->shard[my_place] == my_last_own_shard))
+		return my_place;
+	return place_of_shard(own, my_last_own_shard);
+}
+
+/* Take an id at a place among the own shards. */
+static pg_attribute_always_inline int64
+take_at(const OwnShards *own, int place)
+{
+	int64 floor = 0;
+
+	my_place = place;
+	my_call.shard = own->shard[place];
+	if (unlikely(goes_round()))
+		floor =
+			layout_position_after(my_layout, my_last_own_id, my_call.shard);
+	return take(my_call.shard, floor);
+}
+
+/* Take one at the first place from "begin" to before "end" that has one. */
+static pg_noinline int64
+take_between(const OwnShards *own, int begin, int end)
+{
+	int64 id = EXHAUSTED;
+
+	for (int i = begin; i < end && id == EXHAUSTED; i++)
+		id = take_at(own, i < own->count ? i : i - own->count);
+	return id;
+}
+
+/*
+ * Note that the first id in a tick was taken.  A session has met others if ids of
+ * the tick were on the shard where it begins, and it did not mint in this tick
+ * itself, in whatever way.
+ */
+static pg_noinline void
+note_others(int64 id)
+{
+	if (layout_sequence(my_layout, id) > spread_position() - present.first &&
+		layout_tick(my_layout, my_last_id()) != present.number)
+		met_others = true;
 }
 
 /*
@@ -728,51 +778,34 @@ place_to_go_on(const OwnShards *own, int32 shard)
  * With the sequence above the shard, the search goes round from the next shard
  * on, which makes the closest id and uses all shards evenly; the floor tells
  * which positions follow.
- *
- * A session has met others if it finds ids of this tick on the shard where it
- * begins, and did not mint in this tick itself, in whatever way.
  */
 static inline int64
-mint_on_own(const Layout *layout, const OwnShards *own)
+mint_on_own(const OwnShards *own)
 {
-	bool  goes_round = layout->sequence_shift > layout->shard_shift;
-	int64 last_id = my_last_own_id;
-	int64 position;
-
-	my_call = (MintCall){.shard = &shards[own->shard[0]].state};
+	my_call = (MintCall){.shard = own->shard[0]};
 	for (;;)
 	{
-		Outcome outcome = EXHAUSTED;
-		bool	is_new;
-		int		begin;
-		int		end;
+		int64 id;
+		bool  is_new;
+		int	  begin;
+		int	  end;
 
 		read_tick();
-		is_new = layout_tick(layout, last_id) != present.number;
-		begin = is_new ? place_to_begin(own) :
-						 place_to_go_on(own, layout_shard(layout, last_id) +
-												 goes_round);
-		end = is_new || goes_round ? begin + own->count : own->count;
-		for (int i = begin; i < end && outcome == EXHAUSTED; i++)
+		is_new = layout_tick(my_layout, my_last_own_id) != present.number;
+		begin = is_new ? place_to_begin(own) : place_to_go_on(own);
+		end = is_new || goes_round() ? begin + own->count : own->count;
+		id = begin < own->count ? take_at(own, begin) : EXHAUSTED;
+		if (unlikely(id == EXHAUSTED))
+			id = take_between(own, begin + 1, end);
+		if (likely(id >= 0))
 		{
-			int32 shard = own->shard[i < own->count ? i : i - own->count];
-			int64 floor =
-				goes_round ? layout_position_after(layout, last_id, shard) : 0;
-
-			my_call.shard = &shards[shard].state;
-			outcome = take(my_call.shard, floor, &position);
-			if (likely(outcome == TAKEN))
-			{
-				int64 id = id_at(position, shard);
-
-				if (unlikely(is_new) && position > spread_position() &&
-					layout_tick(layout, my_last_id()) != present.number)
-					met_others = true;
-				my_last_own_id = id;
-				return id;
-			}
+			if (unlikely(is_new))
+				note_others(id);
+			my_last_own_shard = my_call.shard;
+			my_last_own_id = id;
+			return id;
 		}
-		if (outcome == EXHAUSTED)
+		if (id == EXHAUSTED)
 			own = wait_for_room_on(own, present.number);
 	}
 }
@@ -809,13 +842,13 @@ begin_to_mint(void)
 		hold_mark();
 }
 
-/* The layout to mint with. */
-static pg_attribute_always_inline const Layout *
+/* The slot to mint with. */
+static pg_attribute_always_inline BackendSlot *
 prepare_to_mint(void)
 {
 	if (unlikely(my_hold != HOLDS_FIRST_ID || settings_refuse_clone))
 		begin_to_mint();
-	return my_layout;
+	return my_slot;
 }
 
 /*
@@ -832,8 +865,26 @@ shards_not_listed(void)
 			 errmsg("no shard is configured for this server"),
 			 errhint(
 				 "Set \"snowflake.shards\" to the shards that are this server's alone, such as '5' or '0-7', or name a shard, as in snowflake_nextval(5).")));
-	my_call = (MintCall){.shard = &shards[0].state};
+	my_call = (MintCall){.shard = 0};
 	return find_own_shards();
+}
+
+/* Raise the error that the caller may not mint on this shard. */
+pg_noreturn static void
+report_shard(int32 shard)
+{
+	int64 last_shard = layout_last_shard(my_layout);
+
+	if (shard < 0 || shard > last_shard)
+		report_part_range(my_layout, "shard", shard, last_shard);
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+		 errmsg("shard %d is not one of this server's", shard),
+		 errdetail("\"snowflake.shards\" is \"%s\".",
+				   settings_own_shards_text()),
+		 errhint(
+			 "Call snowflake_nextval() without an argument to mint on this server's own shards.")));
 }
 
 /* snowflake_nextval(shard int) */
@@ -841,33 +892,25 @@ Datum
 snowflake_nextval_shard(PG_FUNCTION_ARGS)
 {
 	int32			 shard = PG_GETARG_INT32(0);
-	const Layout	*layout = prepare_to_mint();
+	BackendSlot		*slot = prepare_to_mint();
 	const OwnShards *own = settings_asked_shards;
 
-	if (shard < 0 || shard > layout_last_shard(layout))
-		report_part_range(layout, "shard", shard, layout_last_shard(layout));
-	if (own->count > 0 && !owns_shard(own, shard))
-		ereport(
-			ERROR,
-			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-			 errmsg("shard %d is not one of this server's", shard),
-			 errdetail("\"snowflake.shards\" is \"%s\".",
-					   settings_own_shards_text()),
-			 errhint(
-				 "Call snowflake_nextval() without an argument to mint on this server's own shards.")));
-	PG_RETURN_INT64(note_mint(mint_on(shard)));
+	if (own->count > 0 ? !owns_shard(own, shard) :
+						 shard < 0 || shard > layout_last_shard(my_layout))
+		report_shard(shard);
+	PG_RETURN_INT64(note_mint(slot, mint_on(shard)));
 }
 
 /* snowflake_nextval() */
 Datum
 snowflake_nextval(PG_FUNCTION_ARGS)
 {
-	const Layout	*layout = prepare_to_mint();
+	BackendSlot		*slot = prepare_to_mint();
 	const OwnShards *own = settings_own_shards;
 
 	if (own->count == 0)
 		own = shards_not_listed();
-	PG_RETURN_INT64(note_mint(mint_on_own(layout, own)));
+	PG_RETURN_INT64(note_mint(slot, mint_on_own(own)));
 }
 
 /* The last id that this session minted. */

@@ -141,8 +141,8 @@ void
 held_shmem_startup(void)
 {
 	bool found;
-	bool on = settings_registry()[0] != '\0' ||
-			  settings_asked_shards->automatic > 0;
+	bool on =
+		settings_registry()[0] != '\0' || settings_asked_shards->automatic > 0;
 
 	held_lock = &GetNamedLWLockTranche(SERVER_LOCKS)[3].lock;
 	state = ShmemInitStruct("snowflake leases", held_shmem_size(), &found);

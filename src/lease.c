@@ -650,8 +650,8 @@ open_all(void)
 static void
 apply_settings(void)
 {
-	bool on = settings_registry()[0] != '\0' ||
-			  settings_asked_shards->automatic > 0;
+	bool on =
+		settings_registry()[0] != '\0' || settings_asked_shards->automatic > 0;
 
 	if (on && !held_is_on())
 	{
