@@ -1,6 +1,6 @@
 # run.pl -- measure everything, on the server that PGHOST names
 #
-#   perl bench/run.pl smoke|quick|whole RESULTS.CSV
+#   perl bench/run.pl smoke|quick|full RESULTS.CSV [TOPIC...]
 #
 # run.sh starts it beside a server of its own.  The measurements are in
 # measure/, a file for each topic; each says there what it does.  What Bench.pm
@@ -42,8 +42,7 @@ sub flush_ms
 sub describe_machine
 {
 	my $memory = line_of('/proc/meminfo', qr/^MemTotal: +/);
-	my ($filesystem) = `df --output=fstype '$ENV{PGDATA}'` =~ /\n(\S+)/;
-	my ($cores, $kernel) = map { s/\s+\z//r } (`nproc`, `uname -sr`);
+	my ($cores, $kernel, $filesystem) = map { s/\s+\z//r } (`nproc`, `uname -sr`, `stat --file-system --format=%T '$ENV{PGDATA}'`);
 
 	record_machine('run', $Bench::mode);
 	record_machine('day', query("SELECT current_date"));
@@ -51,7 +50,7 @@ sub describe_machine
 	record_machine('cores', $cores);
 	record_machine('memory', $memory =~ /^(\d+) kB/ ? sprintf('%.1f GB', $1 / 1024**2) : $memory);
 	record_machine('system', $kernel);
-	record_machine('filesystem', $filesystem // 'unknown');
+	record_machine('filesystem', $filesystem =~ s{ext2/ext3}{ext2, 3 or 4}r);
 	record_machine('flush of a page', flush_ms());
 	record_machine('PostgreSQL', query('SHOW server_version'));
 	record_machine('snowflake', query(q(SELECT extversion FROM pg_extension WHERE extname = 'snowflake')));
@@ -64,11 +63,11 @@ SQL
 	return;
 }
 
-($Bench::mode, my $results) = @ARGV;
+($Bench::mode, my $results, my @topics) = @ARGV;
 Bench::begin($results);
 describe_machine();
 for my $file (sort glob("$FindBin::RealBin/measure/*.pl"))
 {
-	require $file;
+	require $file if !@topics || grep { $file =~ /\d_$_\.pl$/ } @topics;
 }
 eval { run_rounds(); 1 } or die "\n$@";

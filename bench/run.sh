@@ -19,24 +19,27 @@ set -euo pipefail
 
 RESULTS=$SOURCE/bench/results
 
-
 usage() {
     cat <<END
-Usage: bench/run.sh [--quick | --smoke | --readme] [--pg MAJOR] [--output DIR]
-                    [--pgedge DIR]
+Usage: bench/run.sh [--quick | --smoke | --readme] [--only TOPIC] [--pg MAJOR]
+                    [--pgedge DIR] [--output DIR]
 
 Measure snowflake beside sequences and UUIDs on a throwaway server, print the
-figures, and write them: results.txt, results.csv and plots.  The full run takes
-less than half an hour on two cores and 15 GB of disk.
+figures, and write them: results.csv and plots.  The full run takes half an hour
+on two cores and 5 GB of disk.
 
-  --quick       a run of two minutes, to see where one is
+  --quick       a run of some minutes, to see where one is
   --smoke       everything once and next to nothing of it: does it work?
-  --readme      measure nothing; put the table of bench/results into README.md
-  --pg MAJOR    with this major of PostgreSQL (default: the distribution's own)
-  --output DIR  write there.  Default: bench/results, and then README.md gets its
-                table; of a quick run bench/results/quick, and of --smoke nowhere
+  --readme      measure nothing; make the tables of README.md and doc/speed.md, and
+                the plots, from bench/results/results.csv
+  --only TOPIC  measure only this: $(cd "$SOURCE/bench/measure" && printf '%s\n' *.pl | sed 's/^[0-9]*_//; s/\.pl$//' | paste -sd ' ')
+  --pg MAJOR    with this major of PostgreSQL (default: the distribution's own).
+                One that this machine's distribution does not have is measured in
+                a Debian that does, which is downloaded for it; only root can
   --pgedge DIR  compare with pgEdge's extension, too, whose library for the same
                 major, snowflake.so, is in this directory
+  --output DIR  write there.  Default: for a full run bench/results, and then
+                README.md and doc/speed.md get their tables; for others, nowhere
   --help        this text
 END
 }
@@ -61,36 +64,29 @@ create_pgedge() {
         AS '$COPY/pgedge/snowflake.so', 'snowflake_nextval' LANGUAGE C"
 }
 
-# The README's table, from the results that are beside it.
-write_readme() {
-    local text
-    text=$(perl "$SOURCE/bench/report.pl" readme "$RESULTS/results.csv" "$SOURCE/README.md")
-    printf '%s\n' "$text" >"$SOURCE/README.md"
+report() { perl "$SOURCE/bench/report.pl" "$@"; }
+
+# The plots, and the tables of the pages.
+write_pages() {
+    local page text
+    report plots "$RESULTS/results.csv" "$RESULTS"
+    for page in README.md doc/speed.md; do
+        text=$(report page "$RESULTS/results.csv" "$SOURCE/$page")
+        printf '%s\n' "$text" >"$SOURCE/$page"
+    done
 }
 
-report() {
-    as_tester perl bench/report.pl "$@"
-}
-
-main() {
-    local made mode more=
-    parse_options 'quick smoke readme pg=MAJOR output=DIR pgedge=DIR' "$@"
-    mode=${smoke:+smoke}${quick:+quick}
-    mode=${mode:-whole}
-    [[ $mode != whole || $output ]] || output=$RESULTS
-    [[ $mode != quick || $output ]] || output=$RESULTS/quick
-    [[ -z $pgedge || -r $pgedge/snowflake.so ]] || die "--pgedge needs a directory with snowflake.so"
-    if [[ $readme ]]; then
-        write_readme
-        exit
-    fi
-    need_major perl gnuplot-nox
-
+# Measure on this machine: $csv.
+measure() {
+    local more=
+    # shellcheck disable=SC2119 # no more packages than those
+    need_major
     say "Building snowflake for PostgreSQL $major and starting a server"
     make_copy ''
     [[ -z $pgedge ]] || more=$(pgedge_settings)
     start_measured_server "shared_buffers = 1GB
 max_connections = 160
+max_locks_per_transaction = 1000
 wal_level = replica
 max_wal_size = 8GB
 checkpoint_timeout = 1h
@@ -100,24 +96,57 @@ max_parallel_workers_per_gather = 0
 snowflake.shards = '0-7'
 $more"
     [[ -z $pgedge ]] || create_pgedge
-
     say "Measuring ($mode)"
-    with_server env PGDATA="$COPY/data" perl bench/run.pl "$mode" ../tmp/results.csv
-    made=${SCRATCH[0]}/tmp
-    report text ../tmp/results.csv >"${SCRATCH[0]}/log"
-    report plots ../tmp/results.csv ../tmp
-    say
-    cat "${SCRATCH[0]}/log"
+    # shellcheck disable=SC2086 # no topic is none
+    with_server env PGDATA="$COPY/data" perl bench/run.pl "$mode" ../tmp/results.csv $only
+    csv=${SCRATCH[0]}/tmp/results.csv
+}
 
+# Have this script measure in another Debian: $csv.
+measure_in_root() {
+    local dir root
+    [[ ${SUITE[$pg]-} ]] || die "no Debian has PostgreSQL $pg"
+    ((EUID == 0)) || die "PostgreSQL $pg is not in this distribution; only root can measure it in another"
+    say "Fetching the Debian that has PostgreSQL $pg"
+    dir=$(mktemp -d /tmp/snowflake.XXXXXX)
+    SCRATCH+=("$dir")
+    root=$dir/$pg
+    have_root "$root" "${SUITE[$pg]}" "$BUILD_PACKAGES postgresql-$pg postgresql-server-dev-$pg perl" ||
+        die "could not download it"
+    mkdir "$root/tree"
+    tar -C "$SOURCE" -cf - --exclude-vcs . | tar -C "$root/tree" -xf - --no-same-owner
+    [[ -z $pgedge ]] || cp -r "$pgedge" "$root/pgedge"
+    enter_root "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
+        /tree/bench/run.sh --pg "$pg" --output /output ${quick:+--quick} ${smoke:+--smoke} \
+        ${only:+--only "$only"} ${pgedge:+--pgedge /pgedge} | sed '/^Measured/,$d'
+    csv=$root/output/results.csv
+}
+
+main() {
+    local mode csv
+    parse_options 'quick smoke readme only=TOPIC pg=MAJOR pgedge=DIR output=DIR' "$@"
+    if [[ $readme ]]; then
+        write_pages
+        exit
+    fi
+    mode=${smoke:+smoke}${quick:+quick}
+    mode=${mode:-full}
+    [[ -z $only ]] || compgen -G "$SOURCE/bench/measure/*_$only.pl" >/dev/null || die "there is no topic \"$only\"; see --help"
+    [[ -z $pgedge || -r $pgedge/snowflake.so ]] || die "--pgedge needs a directory with snowflake.so"
+    if [[ $pg ]] && ! is_packaged "$pg"; then
+        measure_in_root
+    else
+        measure
+    fi
+    say 'Measured:'
+    report print "$csv"
+    [[ $mode != full || $only || $output ]] || output=$RESULTS
     if [[ $output ]]; then
         mkdir -p "$output"
-        cat "${SCRATCH[0]}/log" >"$output/results.txt"
-        cp "$made"/results.csv "$made"/*.svg "$output"
-        say
+        cat "$csv" >"$output/results.csv"
+        report plots "$output/results.csv" "$output"
+        [[ $output != "$RESULTS" ]] || write_pages
         say "Written to $output"
-    fi
-    if [[ $output == "$RESULTS" ]]; then
-        write_readme
     fi
 }
 

@@ -24,6 +24,8 @@ SOURCE=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 PROGRAMS=/usr/lib/postgresql    # where Debian has the server's, by major
 SUPPORTED=(15 16 17 18 19)      # majors
 BUILD_PACKAGES='make gcc libc6-dev'
+# shellcheck disable=SC2034 # for the scripts that source this
+declare -A SUITE=([15]=bookworm [17]=trixie [18]=forky [19]=experimental) # the Debian of each; none has 16
 
 say() { printf '%s\n' "$*"; }
 
@@ -252,6 +254,35 @@ need_major() {
     is_packaged "$major" || die "PostgreSQL $major is not in this distribution"
     # shellcheck disable=SC2046,SC2086 # one word for each package
     install_packages $BUILD_PACKAGES $(server_packages "$major") "$@" || die "cannot go on without these packages"
+}
+
+# Have the directory $1, filled with the packages $3 of the Debian $2, unless the
+# directory SNOWFLAKE_ROOTS has it as a file NAME.tar, by the name of $1.  More
+# arguments are mmdebstrap's.  Fails if it cannot be downloaded, and says why.
+have_root() {
+    local root=$1 log=$1.log packages=$3 tar=${SNOWFLAKE_ROOTS:-/nowhere}/${1##*/}.tar
+    local -a release=("$2") fill
+    shift 3
+    # experimental is an addition to sid, of which apt takes what it is told to
+    if [[ ${release[0]} == experimental ]]; then
+        # shellcheck disable=SC2016 # expanded by mmdebstrap
+        release=(sid --setup-hook='
+            sed "s/ sid / experimental /" "$1/etc/apt/sources.list" >"$1/etc/apt/sources.list.d/experimental.list"
+            printf "%s\n" "Package: postgresql-* libpq*" "Pin: release a=experimental" "Pin-Priority: 990" \
+                >"$1/etc/apt/preferences.d/experimental"')
+    fi
+    # An archive may be a snapshot, whose index is past its date.
+    fill=(mmdebstrap --variant=apt --format=directory "$@" --aptopt='Acquire::Check-Valid-Until "false"'
+        --include="${packages// /,}" "${release[@]}" "$root")
+    if [[ -f $tar ]]; then
+        mkdir "$root"
+        fill=(tar -C "$root" -xf "$tar")
+    fi
+    attend "${fill[@]}" >"$log" 2>&1 </dev/null || {
+        tail -n 5 "$log" | sed 's/^/# /'
+        return 1
+    }
+    chmod 755 "$root"
 }
 
 # ---------------------------------------------------------------------------

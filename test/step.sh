@@ -25,7 +25,6 @@ set -euo pipefail
 # shellcheck source=test/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-declare -A SUITE=([15]=bookworm [17]=trixie [18]=forky [19]=experimental) # none has 16
 TEST_PACKAGES='perl libipc-run-perl libfaketime'
 PORT_MAJOR=15                   # on another processor, with its Debian
 STACKS_MAJOR=17                 # with the libraries of its Debian
@@ -93,7 +92,8 @@ make_place() {
             skip_all "no Debian has PostgreSQL $major; with an installed one, run: test/check.sh --pg-config PATH"
         root=$RUN/$place
         have_root "$root" "${SUITE[$major]}" \
-            "$BUILD_PACKAGES postgresql-$major postgresql-server-dev-$major $TEST_PACKAGES$packages" "${arch[@]}"
+            "$BUILD_PACKAGES postgresql-$major postgresql-server-dev-$major $TEST_PACKAGES$packages" "${arch[@]}" ||
+            skip_all "Debian ${SUITE[$major]} could not be downloaded"
     fi
     [[ -z $GIVEN_CONFIG ]] || id postgres >/dev/null 2>&1 || TESTER=nobody
     make_copy "$root"
@@ -120,35 +120,6 @@ make_place() {
     test_command "build for PostgreSQL $major" as_tester bash test/stage.sh "$COPY/stage" COPT="$copt"
     declare -p major ROOT COPY TESTER BINDIR LIBDIR limit environment |
         sed 's/^declare /&-g /' >"$RUN/$place.place"
-}
-
-# Have the directory $1, filled with the packages $3 of the Debian $2, unless the
-# directory SNOWFLAKE_ROOTS has it as a file NAME.tar, by the name of $1.  More
-# arguments are mmdebstrap's.
-have_root() {
-    local root=$1 log=$1.log packages=$3 tar=${SNOWFLAKE_ROOTS:-/nowhere}/${1##*/}.tar
-    local -a release=("$2") fill
-    shift 3
-    # experimental is an addition to sid, of which apt takes what it is told to
-    if [[ ${release[0]} == experimental ]]; then
-        # shellcheck disable=SC2016 # expanded by mmdebstrap
-        release=(sid --setup-hook='
-            sed "s/ sid / experimental /" "$1/etc/apt/sources.list" >"$1/etc/apt/sources.list.d/experimental.list"
-            printf "%s\n" "Package: postgresql-* libpq*" "Pin: release a=experimental" "Pin-Priority: 990" \
-                >"$1/etc/apt/preferences.d/experimental"')
-    fi
-    # An archive may be a snapshot, whose index is past its date.
-    fill=(mmdebstrap --variant=apt --format=directory "$@" --aptopt='Acquire::Check-Valid-Until "false"'
-        --include="${packages// /,}" "${release[@]}" "$root")
-    if [[ -f $tar ]]; then
-        mkdir "$root"
-        fill=(tar -C "$root" -xf "$tar")
-    fi
-    attend "${fill[@]}" >"$log" 2>&1 </dev/null || {
-        tail -n 5 "$log" | sed 's/^/# /'
-        skip_all "Debian ${release[0]} could not be downloaded"
-    }
-    chmod 755 "$root"
 }
 
 has_integration() { [[ " ${SNOWFLAKE_STEPS-} " == *' integration '* ]]; }
@@ -332,7 +303,8 @@ run_format() {
 
 # The prover may be in another Debian.
 run_proof() {
-    command -v cbmc >/dev/null || have_root "$RUN/prover" trixie cbmc
+    command -v cbmc >/dev/null || have_root "$RUN/prover" trixie cbmc ||
+        skip_all "Debian trixie could not be downloaded"
     with_major test/hard/proof.pl "$(command -v cbmc >/dev/null || echo "$RUN/prover")"
 }
 

@@ -1,7 +1,7 @@
-# What a call costs, in one backend: a statement's time for so many rows, to
-# be compared with that for a function that does nothing.
+# What a call costs, in one session: a statement's time for so many rows, to be
+# compared with that for a function that does nothing.
 #
-# On 64 shards, as many as keep a single backend from ever finding them exhausted:
+# On 64 shards, as many as keep a single session from ever finding them exhausted:
 # how fast an exhausted shard is, is the next measurement.
 
 use strict;
@@ -20,8 +20,8 @@ my %call = (
 	'plpgsql, sequence % 1024' => 'plpgsql_modulo()',
 	'plpgsql, checked 41/10/12' => 'plpgsql_checked()');
 
-$call{'uuidv7'} = 'uuidv7()' if has_function('uuidv7()');
-$call{'pgEdge'} = "pgedge_nextval('pgedge_seq')" if has_function('pgedge_nextval(regclass)');
+$call{'uuidv7'} = 'uuidv7()' if has('uuidv7()');
+$call{'pgEdge'} = "pgedge_nextval('pgedge_seq')" if has('pgedge_nextval(regclass)');
 
 my $rows = by_mode(20_000, 500_000, 2_000_000);
 

@@ -3,9 +3,9 @@
 # A sequence logs once for 32 values, or for as many as it caches if that is
 # more, and each transaction in which it logs gets a transaction number, a
 # commit record and a flush.  snowflake logs a record whenever its horizon
-# moves, a few times in each second in which anybody mints, whatever the rate,
-# and needs no transaction number.  So its WAL is a matter of time and not of
-# ids.
+# is renewed, a few times in each second in which anybody mints, whatever the
+# rate, and needs no transaction number.  So its WAL is a matter of time and not
+# of ids.
 
 use strict;
 use warnings FATAL => 'all';
@@ -18,8 +18,8 @@ my %draw = (
 
 my $clients = 8;
 my %ids = (
-	'one statement' => by_mode(10_000, 500_000, 1_000_000),
-	'a transaction each' => $clients * by_mode(100, 2_500, 12_500));
+	'in one statement' => by_mode(10_000, 500_000, 1_000_000),
+	'a transaction each' => $clients * by_mode(100, 2_500, 5_000));
 
 # The WAL's end and the next transaction number.
 sub position
@@ -29,14 +29,13 @@ sub position
 
 measurement(
 	'wal',
-	rounds => by_mode(1, 2, 3),
+	rounds => by_mode(1, 4, 4),
 	turns => [ map { my $how = $_; map { [ $_, $how ] } sort keys %draw } sort keys %ids ],
 	take => sub {
 		my ($subject, $how) = @_;
 		my ($wal_before, $xid_before) = position();
-		my ($wal, $xid);
 
-		if ($how eq 'one statement')
+		if ($how eq 'in one statement')
 		{
 			query("SELECT count($draw{$subject}) FROM generate_series(1, $ids{$how})");
 		}
@@ -44,7 +43,7 @@ measurement(
 		{
 			pgbench("SELECT $draw{$subject}", $clients, 0, transactions => $ids{$how} / $clients);
 		}
-		($wal, $xid) = position();
+		my ($wal, $xid) = position();
 		record($subject, $how, ($wal - $wal_before) * 1e6 / $ids{$how}, 'bytes for a million ids');
 		record($subject, $how, ($xid - $xid_before) * 1e6 / $ids{$how}, 'xids for a million ids');
 	});

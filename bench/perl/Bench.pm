@@ -12,14 +12,14 @@ use strict;
 use warnings FATAL => 'all';
 
 use Exporter 'import';
-use Samples;
+use Figures;
 
 our @EXPORT = qw(
   by_mode measurement run_rounds record record_machine
-  query timed pgbench has_function restart_server table_of
+  query timed pgbench has restart_server table_of keys_here
 );
 
-our $mode;    # smoke, quick or whole
+our $mode;    # smoke, quick or full
 
 my @measurements;
 my $samples;    # the file
@@ -28,8 +28,8 @@ my $recorded = 0;
 
 sub by_mode
 {
-	my ($smoke, $quick, $whole) = @_;
-	return { smoke => $smoke, quick => $quick, whole => $whole }->{$mode};
+	my ($smoke, $quick, $full) = @_;
+	return { smoke => $smoke, quick => $quick, full => $full }->{$mode};
 }
 
 # --- Measurements
@@ -67,7 +67,7 @@ sub begin
 	open($samples, '>', $path) or die "could not create $path: $!\n";
 	$samples->autoflush(1);
 	STDOUT->autoflush(1);
-	print $samples Samples::header();
+	print $samples csv_line();
 	return;
 }
 
@@ -115,50 +115,32 @@ sub run_rounds
 
 # --- The server
 
-# The output of a program; dies with what it said if it fails.  What a program
-# has to say besides goes to a file, or it would block.
+# The output of a program, which has to succeed.
 sub output_of
 {
 	my (@command) = @_;
-	my $errors = "$ENV{TMPDIR}/errors";
-	my $pid = open(my $out, '-|') // die "could not fork: $!\n";
-	my $text;
 
-	if ($pid == 0)
-	{
-		open(STDIN, '<', '/dev/null') and open(STDERR, '>', $errors) or die $!;
-		exec(@command) or die "could not execute $command[0]: $!\n";
-	}
-	$text = do { local $/; readline($out) } // '';
-	if (!close($out))
-	{
-		open(my $said, '<', $errors) or die $!;
-		die "failed: @command\n", $text, readline($said);
-	}
+	open(my $out, '-|', @command) or die "could not execute $command[0]: $!\n";
+	my $text = do { local $/; readline($out) } // '';
+	close($out) or die "failed: @command\n$text";
 	return $text;
 }
 
-# Run something with settings of its sessions.
-sub with_settings
+sub options
 {
-	my ($settings, $what) = @_;
-	local $ENV{PGOPTIONS} = join(' ', map { "-c $_=$settings->{$_}" } keys %{ $settings // {} });
-	return $what->();
+	my (%settings) = @_;
+	return join(' ', map { "-c $_=$settings{$_}" } sort keys %settings);
 }
 
-# Run statements, each in a transaction of its own; the result as text.
+# Run statements, each in a transaction of its own, in one session with such
+# settings; the result as text.
 sub query
 {
 	my ($statements, %settings) = @_;
-	my @statements = ref $statements ? @$statements : ($statements);
-	my $text = with_settings(
-		\%settings,
-		sub {
-			output_of('psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', map { ('-c', $_) } @statements);
-		});
+	local $ENV{PGOPTIONS} = options(client_min_messages => 'warning', %settings);
 
-	chomp($text);
-	return $text;
+	return output_of('psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', map { ('-c', $_) } ref $statements ? @$statements : $statements) =~
+	  s/\n\z//r;
 }
 
 # How many seconds a statement, or a command of psql, takes.
@@ -177,30 +159,24 @@ sub timed
 sub pgbench
 {
 	my ($script, $clients, $seconds, %options) = @_;
+	my $transactions = delete $options{transactions} // by_mode(5, 0, 0);
 	my $path = "$ENV{TMPDIR}/script.sql";
-	my $transactions = $options{transactions} // by_mode(5, 0, 0);
-	my $text;
+	local $ENV{PGOPTIONS} = options(%options);
 
 	open(my $file, '>', $path) or die "could not create $path: $!\n";
 	print $file $script;
 	close($file) or die "could not write $path: $!\n";
-	$text = with_settings(
-		$options{settings},
-		sub {
-			output_of(
-				'pgbench', '--no-vacuum', '--protocol=prepared',
-				"--client=$clients", '--jobs=' . ($clients < 2 ? 1 : 2),
-				$transactions ? "--transactions=$transactions" : "--time=$seconds",
-				"--file=$path");
-		});
-	die "no rate in: $text\n" unless $text =~ /^tps = ([0-9.]+)/m;
-	return $1;
+	my $text = output_of('pgbench', '--no-vacuum', '--protocol=prepared', "--client=$clients", '--jobs=' . ($clients < 2 ? 1 : 2),
+		$transactions ? "--transactions=$transactions" : "--time=$seconds", "--file=$path");
+	return $text =~ /^tps = ([0-9.]+)/m ? $1 : die "no rate in: $text\n";
 }
 
-sub has_function
+# Is there such a function, or such a setting?
+sub has
 {
-	my ($signature) = @_;
-	return query("SELECT to_regprocedure('$signature') IS NOT NULL") eq 't';
+	my ($name) = @_;
+	return query("SELECT to_regprocedure('$name') IS NOT NULL") eq 't' if $name =~ /\(/;
+	return query("SELECT count(*) FROM pg_settings WHERE name = '$name'");
 }
 
 # Start the server again with other settings, or with those it had at first.
@@ -208,8 +184,7 @@ sub restart_server
 {
 	my (%settings) = @_;
 
-	output_of('pg_ctl', 'restart', '--wait', '--silent', "--log=$ENV{PGDATA}/../server.log",
-		'--options=' . join(' ', map { "-c $_=$settings{$_}" } keys %settings));
+	output_of('pg_ctl', 'restart', '--wait', '--silent', "--log=$ENV{PGDATA}/../server.log", '--options=' . options(%settings));
 	return;
 }
 
@@ -218,14 +193,19 @@ sub restart_server
 my %key = (
 	'snowflake' => 'snowflake DEFAULT snowflake_nextval()',
 	'snowflake, full pages' => 'snowflake DEFAULT snowflake_nextval()',
-	'nextval' => 'bigserial',
+	'nextval, CACHE 1' => "bigint DEFAULT nextval('cache_1')",
 	'nextval, CACHE 1000' => "bigint DEFAULT nextval('cache_1000')",
-	'identity' => 'bigint GENERATED ALWAYS AS IDENTITY',
 	'random UUID' => 'uuid DEFAULT gen_random_uuid()',
 	'uuidv7' => 'uuid DEFAULT uuidv7()');
 
 # Ids arrive at the right edge, so an index on them needs no room for others.
 my %index = ('snowflake, full pages' => 'WITH (fillfactor = 100)');
+
+# The names of the keys of which tables can be made here.
+sub keys_here
+{
+	return grep { $_ ne 'snowflake, full pages' && ($_ ne 'uuidv7' || has('uuidv7()')) } sort keys %key;
+}
 
 # Create an empty table with such a key and an integer; gives its name.
 sub table_of
@@ -233,10 +213,8 @@ sub table_of
 	my ($prefix, $subject) = @_;
 	my $table = $prefix . '_' . lc($subject =~ s/\W+/_/gr);
 
-	query([
-		'SET client_min_messages = warning',
-		"DROP TABLE IF EXISTS $table",
-		"CREATE TABLE $table (id $key{$subject} PRIMARY KEY " . ($index{$subject} // '') . ', payload integer)' ]);
+	query([ "DROP TABLE IF EXISTS $table",
+		"CREATE TABLE $table (id $key{$subject} PRIMARY KEY " . ($index{$subject} // '') . ", payload integer)" ]);
 	return $table;
 }
 

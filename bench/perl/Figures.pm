@@ -1,8 +1,16 @@
-# Figures.pm -- the figures that follow from the samples
+# Figures.pm -- the figures that follow from what was measured
 #
-# A figure is a list of values, one of each round in which all was measured
-# that it takes.  Differences and ratios are made within a round and only then
-# put in order: what disturbed a round disturbed both sides.
+# results.csv has a line for each sample: what was measured of whom, at which
+# point (so many sessions, for instance, or nothing), in which round, the value
+# and its unit.  Facts about the machine are samples of the measurement "machine",
+# in round 0.  All that is printed and drawn is computed from these lines alone.
+#
+# A figure is a hash: a value for each round.  Differences and ratios are made
+# within a round: what disturbed a round disturbed both sides.  Its spread is
+# from the smallest round to the largest; of eight rounds or more, without the
+# outermost on each side.  From four rounds on, the true median is in there in
+# seven cases of eight or more.  That decides how many digits are shown, and
+# whether two figures differ at all.
 
 package Figures;
 
@@ -10,22 +18,41 @@ use strict;
 use warnings FATAL => 'all';
 
 use Exporter 'import';
-use Samples;
 
-our @EXPORT = qw(load machine figure subjects points ratio call_cost decode_cost quarter_rates targets);
+our @EXPORT = qw(csv_line load machine figure subjects points combine median spread grouped shown difference);
 
-my (%value, %order, %machine, @facts);
+my @columns = qw(measurement subject at round value unit);
+my $enough = 4;    # rounds that tell a spread
+my (%value, %machine, @facts);
 
 # --- Samples
+
+sub csv_line
+{
+	my (@fields) = @_;
+	return join(',', map { /[",]/ ? '"' . s/"/""/gr . '"' : $_ } @fields ? @fields : @columns) . "\n";
+}
+
+sub csv_fields
+{
+	my ($line) = @_;
+	my @fields;
+
+	push @fields, defined $1 ? $1 =~ s/""/"/gr : $2
+	  while $line =~ /\G(?:^|,)(?:"((?:[^"]|"")*)"|([^",]*))/g;
+	return @fields;
+}
 
 sub load
 {
 	my ($path) = @_;
 
-	for my $sample (read_samples($path))
+	open(my $file, '<', $path) or die "could not open $path: $!\n";
+	die "$path: not the results of a run\n" unless (readline($file) // '') eq csv_line();
+	while (my $line = readline($file))
 	{
-		my ($measurement, $subject, $at, $round, $value, $unit) =
-		  @$sample{qw(measurement subject at round value unit)};
+		chomp($line);
+		my ($measurement, $subject, $at, $round, $value, $unit) = csv_fields($line);
 
 		if ($measurement eq 'machine')
 		{
@@ -33,8 +60,31 @@ sub load
 			$machine{$subject} = $value;
 			next;
 		}
-		$value{$measurement}{$unit}{$subject}{$at}{$round} = $value;
+		$value{"$measurement, $unit"}{$subject}{$at}{$round} = $value;
 	}
+	derive();
+	return;
+}
+
+# What follows round by round: the cost of a function over that of one which does
+# nothing with the same arguments, and how many times the limit that is.
+sub derive
+{
+	for my $of ('call', 'decode')
+	{
+		my $all = $value{"$of, ns"};
+
+		for my $subject (grep { !/^nothing/ } keys %$all)
+		{
+			my $nothing = $subject =~ /given a shard/ ? 'nothing, given a shard' : 'nothing';
+
+			$value{"cost of $of, ns"}{$subject}{$_} = combine(sub { $_[0] - $_[1] }, $all->{$subject}{$_}, $all->{$nothing}{$_})
+			  for keys %{ $all->{$subject} };
+		}
+	}
+	my $costs = $value{'cost of call, ns'};
+	my $limit = $costs->{'clock and lock'}{''} or return;
+	$value{'limit, times'}{$_}{''} = combine(sub { $_[0] / $_[1] }, $costs->{$_}{''}, $limit) for keys %$costs;
 	return;
 }
 
@@ -45,199 +95,88 @@ sub machine
 	return defined $name ? $machine{$name} // 'unknown' : @facts;
 }
 
-# Who was measured.
+# The subjects of a measurement, such as "insert, rows/s".
 sub subjects
 {
-	my ($measurement, $unit) = @_;
-	return sort keys %{ $value{$measurement}{$unit} // {} };
+	my ($measurement) = @_;
+	return sort keys %{ $value{$measurement} // {} };
 }
 
-sub by_number_or_name
-{
-	return "$a$b" =~ /^[0-9.]+$/ ? $a <=> $b : $a cmp $b;
-}
-
-# At which points it was measured, of everybody together.
+# And the points at which they were measured.
 sub points
 {
-	my ($measurement, $unit) = @_;
-	my %points = map { ($_ => 1) } map { keys %$_ } values %{ $value{$measurement}{$unit} // {} };
+	my ($measurement) = @_;
+	my %points = map { map { ($_ => 1) } keys %$_ } values %{ $value{$measurement} // {} };
 
-	return (sort by_number_or_name keys %points);
-}
-
-# --- Figures
-
-sub rounds_of
-{
-	my ($measurement, $unit, $subject, $at) = @_;
-	my $found = \%value;
-
-	# step by step, since looking further would create what is not there
-	$found = $found->{$_} // return {} for $measurement, $unit, $subject, $at // '';
-	return $found;
-}
-
-sub in_order
-{
-	my ($rounds) = @_;
-	return map { $rounds->{$_} } sort { $a <=> $b } keys %$rounds;
+	return sort keys %points;
 }
 
 sub figure
 {
-	return in_order(rounds_of(@_));
+	my ($measurement, $subject, $at) = @_;
+	return (($value{$measurement} // {})->{$subject} // {})->{$at} // {};
 }
 
-# Put two together, round by round.
+# --- Arithmetic
+
+# Put two figures together, round by round.
 sub combine
 {
 	my ($how, $left, $right) = @_;
-	my %combined = map { ($_ => $how->($left->{$_}, $right->{$_})) } grep { exists $right->{$_} } keys %$left;
-
-	return \%combined;
+	return { map { ($_ => $how->($left->{$_}, $right->{$_})) } grep { exists $right->{$_} } keys %$left };
 }
 
-sub quotient
+sub median
 {
-	my ($left, $right) = @_;
-	return combine(sub { $_[0] / $_[1] }, $left, $right);
+	my @sorted = sort { $a <=> $b } @_;
+	return ($sorted[ $#sorted / 2 ] + $sorted[ @sorted / 2 ]) / 2;
 }
 
+sub spread
+{
+	my @sorted = sort { $a <=> $b } @_;
+	my $outer = @sorted >= 8 ? 1 : 0;
+
+	return @sorted[ $outer, $#sorted - $outer ];
+}
+
+# With thousands set off.
+sub grouped
+{
+	my ($text) = @_;
+
+	1 while $text =~ s/^(-?\d+)(\d{3})/$1,$2/;
+	return $text;
+}
+
+# A value whose last digit is worth about a quarter of the spread, but with one
+# digit at least and three at most.
+sub shown
+{
+	my ($value, $low, $high) = @_;
+	my $places = sub { $_[0] > 0 ? int(log($_[0]) / log(10) + 1000 + 1e-9) - 1000 : -99 };
+	my $most = $places->(abs($value));
+	my $unit = $places->(($high - $low) / 4 * sqrt(10));
+
+	return '0' if $value == 0;
+	$unit = $most - 2 if $unit < $most - 2;
+	$unit = $most if $unit > $most;
+	return grouped($unit < 0 ? sprintf('%.*f', -$unit, $value) : sprintf('%.0f', $value / 10**$unit) * 10**$unit);
+}
+
+# How many times as large the second figure is as the first: "none" if the spread
+# of the ratios has one in it, or what is shown of them is one; "?" if there are
+# too few rounds to tell, or nothing to divide by.
 sub difference
 {
-	my ($left, $right) = @_;
-	return combine(sub { $_[0] - $_[1] }, $left, $right);
-}
+	my ($first, $second) = @_;
+	my @ratios = values %{ combine(sub { $_[0] ? $_[1] / $_[0] : 0 }, $first, $second) };
+	my ($low, $high, $text);
 
-# How many times as much the first has as the second, at the same point.
-sub ratio
-{
-	my ($measurement, $unit, $first, $second, $at) = @_;
-	return in_order(
-		quotient(
-			rounds_of($measurement, $unit, $first, $at),
-			rounds_of($measurement, $unit, $second, $at)));
-}
-
-sub call_cost_rounds
-{
-	my ($subject) = @_;
-	my $nothing = $subject =~ /given a shard/ ? 'nothing, given a shard' : 'nothing';
-
-	return difference(rounds_of('call', 'ns', $subject), rounds_of('call', 'ns', $nothing));
-}
-
-sub call_cost
-{
-	return in_order(call_cost_rounds(@_));
-}
-
-sub decode_cost_rounds
-{
-	my ($function, $with) = @_;
-	return difference(rounds_of('decode', 'ns', $function, $with), rounds_of('decode', 'ns', 'noop', $with));
-}
-
-sub decode_cost
-{
-	return in_order(decode_cost_rounds(@_));
-}
-
-# The points of a growing table's quarter.
-sub points_of_quarter
-{
-	my ($quarter) = @_;
-	my @points = points('growth', 'rows/s');
-	my $each = @points / 4;
-
-	return @points[ int($each * ($quarter - 1)) .. int($each * $quarter) - 1 ];
-}
-
-# The rates of all batches in it.
-sub quarter_rates
-{
-	my ($subject, $quarter) = @_;
-	return map { figure('growth', 'rows/s', $subject, $_) } points_of_quarter($quarter);
-}
-
-# The median rate of a quarter, by round.
-sub quarter_rounds
-{
-	my ($subject, $quarter) = @_;
-	my @batches = map { rounds_of('growth', 'rows/s', $subject, $_) } points_of_quarter($quarter);
-
-	return { map { my $round = $_; ($round => median(map { $_->{$round} } @batches)) } keys %{ $batches[0] // {} } };
-}
-
-# --- Targets: what is to be reached, and the figure that says whether it is
-
-my @targets;
-
-sub target
-{
-	my ($item, $what, $limit, $unit, @figure) = @_;
-	push @targets, { item => $item, what => $what, limit => $limit, unit => $unit, figure => \@figure }
-	  if @figure;
-	return;
-}
-
-# "3 clients"
-sub count_of
-{
-	my ($number, $what) = @_;
-	return "$number $what" . ($number == 1 ? '' : 's');
-}
-
-# Limits as text, "<= 0.5", since that is how they are printed.
-sub targets
-{
-	my $capacity = 4096 * 1000;    # ids of a shard in a second
-	my $in_shards = sub { map { $_ / $capacity } figure('backends', 'ids/s', @_) };
-
-	@targets = ();
-	for my $call ('snowflake', 'snowflake, given a shard')
-	{
-		target(1, "a call of $call / nextval, CACHE $_->[0]", $_->[1], 'times',
-			in_order(quotient(call_cost_rounds($call), call_cost_rounds("nextval, CACHE $_->[0]"))))
-		  for [ 1, '<= 0.167' ], [ 1000, '<= 0.5' ];
-		target(1, "a call of $call / clock and lock alone", '<= 1.25', 'times',
-			in_order(quotient(call_cost_rounds($call), call_cost_rounds('clock and lock'))));
-	}
-	target(2, 'one shard, one backend, one statement', '>= 0.98', 'of 4096/ms', $in_shards->('one statement', 1));
-	target(2, 'one shard, ' . count_of($_, 'backend'), '>= 0.98', 'of 4096/ms', $in_shards->('one shard', $_))
-	  for grep { $_ >= 2 && $_ <= 64 } points('backends', 'ids/s');
-	target(2, 'one shard, 128 backends / 64 backends', '>= 0.95', 'times',
-		in_order(quotient(map { rounds_of('backends', 'ids/s', 'one shard', $_) } (128, 64))));
-	target(3, 'own shards, ' . count_of($_, 'backend') . ' / nextval CACHE 1000', '>= 1', 'times',
-		ratio('backends', 'ids/s', 'own shards', 'nextval, CACHE 1000', $_))
-	  for grep { $_ <= 16 } points('backends', 'ids/s');
-	target(4, 'INSERT of a row, ' . count_of($_, 'client') . ' / nextval', '>= 1', 'times',
-		ratio('insert', 'rows/s', 'snowflake', 'nextval', $_))
-	  for points('insert', 'rows/s');
-	target(4, 'INSERT ... SELECT / nextval', '>= 1.15', 'times', ratio('bulk insert', 'rows/s', 'snowflake', 'nextval'));
-	target(4, 'INSERT ... SELECT / random UUID', '>= 3', 'times',
-		ratio('bulk insert', 'rows/s', 'snowflake', 'random UUID'));
-	target(4, 'COPY / nextval', '>= 0.95', 'times', ratio('copy', 'rows/s', 'snowflake', 'nextval'));
-	target(5, 'primary key / that of a random UUID', '<= 0.5', 'times',
-		ratio('bulk insert', 'bytes', 'snowflake', 'random UUID'));
-	target(5, 'the same with fillfactor = 100 / UUID\'s', '<= 0.5', 'times',
-		ratio('bulk insert', 'bytes', 'snowflake, full pages', 'random UUID'));
-	target(5, 'rate of a growing table, last quarter / first', '>= 0.9', 'times',
-		in_order(quotient(quarter_rounds('snowflake', 4), quarter_rounds('snowflake', 1))));
-	target(6, 'longest call, 64 backends on own shards / nextval CACHE 1000', '<= 1', 'times',
-		ratio('longest', 'ns', 'snowflake, own shards', 'nextval, CACHE 1000', 64));
-	target(7, 'snowflake_timestamp(id)', '<= 15', 'ns', decode_cost('snowflake_timestamp', 'no layout'));
-	for my $with ('constant', 'column')
-	{
-		target(7, "snowflake_timestamp(id, $with)", '<= 30', 'ns', decode_cost('snowflake_timestamp', $with));
-		target(7, "snowflake_timestamp(id, $with) / (id)", '<= 2', 'times',
-			in_order(
-				quotient(
-					decode_cost_rounds('snowflake_timestamp', $with),
-					decode_cost_rounds('snowflake_timestamp', 'no layout'))));
-	}
-	return @targets;
+	return '?' if @ratios < $enough || grep { !$_ } @ratios;
+	($low, $high) = spread(@ratios);
+	$text = shown(median(@ratios), $low, $high);
+	return $low <= 1 && $high >= 1 || $text == 1 ? 'none' : "$text times";
 }
 
 1;

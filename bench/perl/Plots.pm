@@ -1,4 +1,8 @@
-# Plots.pm -- the plots of a run, drawn by gnuplot
+# Plots.pm -- a table as a picture
+#
+# A dot for each median, a line for its spread, and the name and the figure beside
+# it: no key to look up, and nothing has a length, so that an axis may be
+# logarithmic.  It is as wide as a telephone, and its colours follow the reader's.
 
 package Plots;
 
@@ -7,191 +11,125 @@ use warnings FATAL => 'all';
 
 use Exporter 'import';
 use Figures;
-use Samples;
+use Tables;
 
-our @EXPORT = qw(draw_plots);
+our @EXPORT = qw(plot);
 
-# Each keeps its colour from plot to plot, and the colour-blind tell them apart.
-my %colour = (
-	'snowflake' => '#0072b2',
-	'own shards' => '#0072b2',
-	'snowflake, own shards' => '#0072b2',
-	'one shard' => '#56b4e9',
-	'snowflake, one exhausted shard' => '#56b4e9',
-	'nextval' => '#e69f00',
-	'nextval, CACHE 1' => '#e69f00',
-	'nextval, CACHE 1000' => '#d55e00',
-	'identity' => '#cc79a7',
-	'random UUID' => '#555555',
-	'uuidv7' => '#009e73',
-	'nothing' => '#aaaaaa');
+my ($width, $left, $right, $step) = (420, 170, 360, 20);    # the dots are between left and right
 
-# What says too little where it stands alone.
-my %title = (
-	'own shards' => 'snowflake, own shards 0-7',
-	'one shard' => 'snowflake, one shard');
+my $style = <<'END';
+text { font: 13px system-ui, "Segoe UI", "DejaVu Sans", sans-serif; fill: #1f2328; }
+.title { font-size: 15px; font-weight: bold; }
+.group { font-weight: bold; }
+.small { font-size: 12px; fill: #57606a; }
+.page { fill: #ffffff; }
+.grid { stroke: #d0d7de; }
+.ours { fill: #0969da; stroke: #0969da; stroke-width: 2; }
+.other { fill: #57606a; stroke: #57606a; stroke-width: 2; }
+@media (prefers-color-scheme: dark) {
+text { fill: #e6edf3; }
+.small { fill: #9aa4af; }
+.page { fill: #0d1117; }
+.grid { stroke: #30363d; }
+.ours { fill: #58a6ff; stroke: #58a6ff; }
+.other { fill: #9aa4af; stroke: #9aa4af; }
+}
+END
 
-# Lines of "x, median, quartiles", as a data block of gnuplot's.
-sub block
+sub escaped
 {
-	my ($name, @lines) = @_;
-	return join("\n", "\$$name << END", @lines, 'END') . "\n";
+	my ($text) = @_;
+	return $text =~ s/`//gr =~ s/&/&amp;/gr =~ s/</&lt;/gr =~ s/>/&gt;/gr;
 }
 
-# A line for each subject over the points of a measurement.
-sub curves
+sub text
 {
-	my ($measurement, $unit, $scale, @subjects) = @_;
-	my (@blocks, @plots);
+	my ($class, $x, $y, $text, $anchor) = @_;
+	return sprintf(qq(<text class="%s" x="%.1f" y="%.1f" text-anchor="%s">%s</text>\n), $class, $x, $y, $anchor // 'start', escaped($text));
+}
 
-	for my $subject (@subjects)
+# Round numbers along the axis, from zero or, if it is logarithmic, from a power
+# of ten.
+sub ticks
+{
+	my ($kind, $least, $most) = @_;
+	my $power = sub { 10**(int(log($_[0]) / log(10) + 1000) - 1000) };
+	my @ticks;
+
+	if ($kind eq 'log')
 	{
-		my $name = 'curve' . @blocks;
-		my @lines;
-
-		for my $at (points($measurement, $unit))
-		{
-			my @figure = map { $_ / $scale } figure($measurement, $unit, $subject, $at) or next;
-
-			push @lines, join(' ', $at, median(@figure), quantile(0.25, @figure), quantile(0.75, @figure));
-		}
-		next unless @lines;
-		push @blocks, block($name, @lines);
-		push @plots,
-		  "\$$name using 1:2:3:4 with yerrorlines linewidth 2 pointtype 7 pointsize 0.5"
-		  . " linecolor rgb '$colour{$subject}' title '" . ($title{$subject} // $subject) . "'";
+		@ticks = ($power->($least));
+		push @ticks, $ticks[-1] * 10 while $ticks[-1] < $most;
+		return @ticks;
 	}
-	return (join('', @blocks), @plots);
+	my ($each) = grep { $_ * 4 >= $most } map { $_ * $power->($most / 4) } 1, 2, 5, 10;
+	return map { $_ * $each } 0 .. 4;
 }
 
-sub draw
+sub plot
 {
-	my ($path, $script, @plots) = @_;
+	my ($table) = @_;
+	my ($first) = @{ $table->{columns} };
+	my (@lines, @values);
+	my $rounds = 0;
+	my $y = 52;
 
-	return unless @plots;
-	open(my $gnuplot, '|-', 'gnuplot') or die "could not start gnuplot: $!\n";
-	print $gnuplot <<"END", $script, 'plot ', join(", \\\n", @plots), "\n";
-set terminal svg size 860,420 noenhanced font 'sans-serif,13' background 'white'
-set output '$path'
-set grid ytics linecolor rgb '#dddddd'
-set border 3
-set tics nomirror
-set key outside right center vertical Left reverse samplen 2 spacing 1.3
+	for my $row (@{ $table->{rows} })
+	{
+		my @group = ([ 'group', $row->{what} =~ s/^.*?(?:ids|rows)\/s, //r ]);
+
+		for my $column (@{ $table->{columns} })
+		{
+			my @cell = values %{ cells($row, $column) } or next;
+			push @group, [ $column eq $first ? 'ours' : 'other', $column, median(@cell), spread(@cell) ];
+			push @values, @{ $group[-1] }[ 2 .. 4 ];
+			$rounds = @cell if @cell > $rounds;
+		}
+		push @lines, @group if @group > 1;
+	}
+	@values = sort { $a <=> $b } grep { $_ > 0 } @values;
+
+	my @ticks = @values ? ticks($table->{plot}, @values[ 0, -1 ]) : (0, 1);
+	my $scale = sub { $table->{plot} eq 'log' ? log($_[0] > $ticks[0] ? $_[0] : $ticks[0]) : $_[0] };
+	my ($from, $to) = map { $scale->($_) } @ticks[ 0, -1 ];
+	my $place = sub { $left + ($right - $left) * ($scale->($_[0]) - $from) / ($to - $from) };
+	my $end = $y + $step * @lines;
+	my $text = '';
+
+	for my $tick (@ticks)
+	{
+		my $x = $place->($tick);
+		$text .= sprintf(qq(<path class="grid" d="M%.1f,%d V%d"/>\n), $x, $y - 14, $end - 8);
+		$text .= text('small', $x, $end + 8, $tick >= 10000 ? $tick / 1000 . 'k' : grouped($tick), 'middle');
+	}
+	for (@lines)
+	{
+		my ($class, $name, $median, $low, $high) = @$_;
+
+		if ($class eq 'group')
+		{
+			$text .= text($class, 8, $y, $name);
+		}
+		else
+		{
+			$text .= text('', $left - 8, $y, $name, 'end');
+			$text .= sprintf(qq(<path class="%s" d="M%.1f,%d H%.1f"/><circle class="%s" cx="%.1f" cy="%d" r="4"/>\n),
+				$class, $place->($low), $y - 4, $place->($high), $class, $place->($median), $y - 4);
+			$text .= text('', $right + 8, $y, shown($median, $low, $high));
+		}
+		$y += $step;
+	}
+	$end += 30;
+	my $explained = @values ? "dot: median of $rounds rounds; line: their spread" : 'not measured in this run';
+	return sprintf(<<'END', $width, $end + 12, $width, $end + 12, escaped($table->{title}), $explained, $style, text('title', 8, 22, $table->{title}), $text, text('small', 8, $end, $explained));
+<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-labelledby="title desc">
+<title id="title">%s</title>
+<desc id="desc">A dot plot of the table beside it; %s.</desc>
+<style>
+%s</style>
+<rect class="page" width="100%%" height="100%%" rx="8"/>
+%s%s%s</svg>
 END
-	close($gnuplot) or die "gnuplot could not draw $path\n";
-	return;
-}
-
-sub draw_backends
-{
-	my ($path) = @_;
-	my ($blocks, @plots) =
-	  curves('backends', 'ids/s', 1e6, 'own shards', 'nextval, CACHE 1000', 'nextval, CACHE 1', 'one shard');
-
-	draw($path, <<"END", @plots, "4.096 with lines dashtype 2 linecolor rgb '#56b4e9' title 'what a shard holds'");
-set title 'Ids per second, by the number of backends'
-set xlabel 'backends'
-set ylabel 'million ids per second'
-set logscale x 2
-set xrange [0.9:*]
-set yrange [0:*]
-$blocks
-END
-	return;
-}
-
-sub draw_inserts
-{
-	my ($path) = @_;
-	my ($blocks, @plots) = curves('insert', 'rows/s', 1, 'snowflake', 'nextval', 'identity', 'random UUID');
-
-	draw($path, <<"END", @plots);
-set title 'INSERT of a row, a transaction each, synchronous_commit on'
-set xlabel 'clients'
-set ylabel 'rows per second'
-set logscale x 2
-set xrange [0.9:*]
-set yrange [0:*]
-$blocks
-END
-	return;
-}
-
-sub draw_growth
-{
-	my ($path) = @_;
-	my ($blocks, @plots) = curves('growth', 'rows/s', 1000, 'snowflake', 'nextval', 'uuidv7', 'random UUID');
-	my $settings = machine('while the index grows');
-
-	draw($path, <<"END", map { s/ using 1:/ using (\$1 \/ 1e6):/r } @plots);
-set title 'Inserting as the index grows ($settings)'
-set xlabel 'million rows in the table'
-set ylabel 'thousand rows per second'
-set xrange [0:*]
-set yrange [0:*]
-$blocks
-END
-	return;
-}
-
-# Bars, by length; each has its number beside it.
-sub draw_calls
-{
-	my ($path) = @_;
-	my @calls =
-	  sort { $b->[1] <=> $a->[1] } map { [ $_, median(call_cost($_)) ] } grep { !/^nothing/ } subjects('call', 'ns');
-	my @lines = map { "$_ $calls[$_][1] \"$calls[$_][0]\"" } 0 .. $#calls;
-	my $blocks = block('calls', @lines);
-	my @plots = (
-		'$calls using 2:1:(1):2:($1 - 0.35):($1 + 0.35):yticlabels(3) with boxxyerror linecolor rgb "#0072b2" notitle',
-		'$calls using 2:1:(sprintf("%.0f", $2)) with labels left offset 0.6,0 notitle');
-
-	draw($path, <<"END", @plots);
-set title 'What a call costs, over a function that does nothing'
-set xlabel 'nanoseconds'
-set logscale x
-set xrange [1:*]
-set ytics scale 0
-set style fill solid 0.8
-unset grid
-set grid xtics linecolor rgb '#dddddd'
-set yrange [-0.6:@{[ @calls - 0.4 ]}]
-$blocks
-END
-	return;
-}
-
-sub draw_latencies
-{
-	my ($path) = @_;
-	my @points = points('latency', 'ns');
-	my ($blocks, @plots) = curves('latency', 'ns', 1e9, 'snowflake, own shards', 'snowflake, one exhausted shard',
-		'nextval, CACHE 1', 'nextval, CACHE 1000', 'nothing');
-	my $tics = join(', ', map { sprintf('"%s" %d', $points[$_] == 100 ? 'longest' : "$points[$_]%%", $_) } 0 .. $#points);
-
-	# the points are names here: evenly apart
-	draw($path, <<"END", map { s/ using 1:/ using 0:/r } @plots);
-set title 'How long so many of the calls took at most, 8 sessions'
-set ylabel 'time of a call'
-set format y '%.0s %cs'
-set logscale y
-set xtics ($tics)
-set xrange [-0.3:@{[ $#points + 0.3 ]}]
-$blocks
-END
-	return;
-}
-
-sub draw_plots
-{
-	my ($directory) = @_;
-
-	draw_backends("$directory/backends.svg");
-	draw_calls("$directory/call.svg");
-	draw_inserts("$directory/insert.svg");
-	draw_growth("$directory/growth.svg");
-	draw_latencies("$directory/latency.svg");
-	return;
 }
 
 1;
