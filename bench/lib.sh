@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 #
-# lib.sh -- what run.sh, instructions.sh and parallel.sh share: a server to measure on
+# lib.sh -- what run.sh and instructions.sh share: a server to measure on
 #
 # To be sourced, after test/lib.sh.  Works on the throwaway server of $major.
 

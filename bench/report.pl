@@ -40,7 +40,7 @@ my %block = (
 	machine => machine_facts());
 if ($what eq 'print')
 {
-	print map { "\n$_\n\n$block{$_}" } 'machine', sort keys %tables;
+	print map { "\n$_\n\n$block{$_}" } 'machine', grep { $block{$_} =~ /^\|/ } sort keys %tables;
 }
 elsif ($what eq 'plots')
 {

@@ -1,6 +1,6 @@
 # run.pl -- measure everything, on the server that PGHOST names
 #
-#   perl bench/run.pl smoke|quick|full RESULTS.CSV [TOPIC...]
+#   perl bench/run.pl smoke|quick|whole RESULTS.CSV [TOPIC...]
 #
 # run.sh starts it beside a server of its own.  The measurements are in
 # measure/, a file for each topic; each says there what it does.  What Bench.pm

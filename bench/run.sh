@@ -116,10 +116,12 @@ measure_in_root() {
     mkdir "$root/tree"
     tar -C "$SOURCE" -cf - --exclude-vcs . | tar -C "$root/tree" -xf - --no-same-owner
     [[ -z $pgedge ]] || cp -r "$pgedge" "$root/pgedge"
+    # what was measured is worth keeping, whatever comes after it
     enter_root "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
         /tree/bench/run.sh --pg "$pg" --output /output ${quick:+--quick} ${smoke:+--smoke} \
-        ${only:+--only "$only"} ${pgedge:+--pgedge /pgedge} | sed '/^Measured/,$d'
+        ${only:+--only "$only"} ${pgedge:+--pgedge /pgedge} | sed '/^Measured/,$d' || true
     csv=$root/output/results.csv
+    [[ -s $csv ]] || die "nothing was measured"
 }
 
 main() {
@@ -130,7 +132,7 @@ main() {
         exit
     fi
     mode=${smoke:+smoke}${quick:+quick}
-    mode=${mode:-full}
+    mode=${mode:-whole}
     [[ -z $only ]] || compgen -G "$SOURCE/bench/measure/*_$only.pl" >/dev/null || die "there is no topic \"$only\"; see --help"
     [[ -z $pgedge || -r $pgedge/snowflake.so ]] || die "--pgedge needs a directory with snowflake.so"
     if [[ $pg ]] && ! is_packaged "$pg"; then
@@ -138,16 +140,16 @@ main() {
     else
         measure
     fi
-    say 'Measured:'
-    report print "$csv"
-    [[ $mode != full || $only || $output ]] || output=$RESULTS
+    [[ $mode != whole || $only || $output ]] || output=$RESULTS
     if [[ $output ]]; then
         mkdir -p "$output"
         cat "$csv" >"$output/results.csv"
-        report plots "$output/results.csv" "$output"
-        [[ $output != "$RESULTS" ]] || write_pages
-        say "Written to $output"
+        report plots "$csv" "$output"
     fi
+    say 'Measured:'
+    report print "$csv"
+    [[ $output != "$RESULTS" ]] || write_pages
+    [[ -z $output ]] || say "Written to $output"
 }
 
 main "$@"

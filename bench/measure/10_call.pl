@@ -17,8 +17,8 @@ my %call = (
 	'nextval, CACHE 1' => "nextval('cache_1')",
 	'nextval, CACHE 1000' => "nextval('cache_1000')",
 	'random UUID' => 'gen_random_uuid()',
-	'plpgsql, sequence % 1024' => 'plpgsql_modulo()',
-	'plpgsql, checked 41/10/12' => 'plpgsql_checked()');
+	'PL/pgSQL, modulo' => 'plpgsql_modulo()',
+	'PL/pgSQL, checked' => 'plpgsql_checked()');
 
 $call{'uuidv7'} = 'uuidv7()' if has('uuidv7()');
 $call{'pgEdge'} = "pgedge_nextval('pgedge_seq')" if has('pgedge_nextval(regclass)');
@@ -31,7 +31,7 @@ measurement(
 	turns => [ map { [$_] } sort keys %call ],
 	take => sub {
 		my ($subject) = @_;
-		my $n = $subject =~ /plpgsql/ ? $rows / 10 : $rows;
+		my $n = $subject =~ /PL/ ? $rows / 10 : $rows;
 		my $seconds = timed(
 			"SELECT count($call{$subject}) FROM (SELECT generate_series(1, $n) AS i) AS n",
 			'snowflake.shards' => '0-63');

@@ -11,15 +11,15 @@ use strict;
 use warnings FATAL => 'all';
 use Bench;
 
-my $rows = by_mode(4_000, 100_000, 1_000_000);
-my %settings = (shared_buffers => by_mode('1MB', '2MB', '8MB'));
+my $rows = by_mode(4_000, 80_000, 800_000);
+my %settings = (shared_buffers => by_mode('1MB', '1MB', '4MB'));
 
 $settings{debug_io_direct} = 'data' if has('debug_io_direct');
 
 # Names of what EXPLAIN tells of a statement, and what each is recorded as.
 my %counted = (
-	'Shared Read Blocks' => 'buffers read a row',
-	'WAL FPI' => 'full page images a row',
+	'Shared Read Blocks' => 'pages read a row',
+	'WAL FPI' => 'page images a row',
 	'WAL Bytes' => 'WAL bytes a row');
 
 sub insert
@@ -37,7 +37,7 @@ sub insert
 
 measurement(
 	'large index',
-	rounds => by_mode(1, 4, 5),
+	rounds => by_mode(1, 4, 4),
 	turns => [ map { [$_] } keys_here() ],
 	take => sub {
 		my ($subject) = @_;
@@ -50,7 +50,7 @@ measurement(
 		restart_server();
 	});
 
-record_machine('index that outgrows the caches', join(', ', map { "$_ = $settings{$_}" } sort keys %settings));
+record_machine('large index', join(', ', map { "$_ = $settings{$_}" } sort keys %settings));
 record_machine("quarter $_", ($_ - 1) * $rows / 4 + 1 . ' to ' . $_ * $rows / 4) for 1 .. 4;
 
 1;

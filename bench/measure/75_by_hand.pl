@@ -93,11 +93,11 @@ measurement(
 			  FROM generate_series(1, 100000) AS n",
 			'CREATE UNIQUE INDEX ON hours (id)', 'VACUUM ANALYZE' ]);
 	},
-	turns => [ map { my $pair = $_; map { [ $_, $pair ] } 'ours', 'by hand' } @pairs ],
+	turns => [ map { my $pair = $_; map { [ $_, $pair ] } 'with a function', 'by hand' } @pairs ],
 	take => sub {
 		my ($subject, $pair) = @_;
 		my ($what, $ours, $by_hand, @before) = @$pair;
-		my $told = query([ 'BEGIN', @before, '\timing on', $subject eq 'ours' ? $ours : $by_hand, 'ROLLBACK' ], work_mem => '256MB');
+		my $told = query([ 'BEGIN', @before, '\timing on', $subject eq 'by hand' ? $by_hand : $ours, 'ROLLBACK' ], work_mem => '256MB');
 
 		record($subject, $what, $1, 'ms') if $told =~ /^Time: ([0-9.]+) ms/m;
 	});

@@ -19,7 +19,7 @@ our @EXPORT = qw(
   query timed pgbench has restart_server table_of keys_here
 );
 
-our $mode;    # smoke, quick or full
+our $mode;    # smoke, quick or whole
 
 my @measurements;
 my $samples;    # the file
@@ -28,8 +28,8 @@ my $recorded = 0;
 
 sub by_mode
 {
-	my ($smoke, $quick, $full) = @_;
-	return { smoke => $smoke, quick => $quick, full => $full }->{$mode};
+	my ($smoke, $quick, $whole) = @_;
+	return { smoke => $smoke, quick => $quick, whole => $whole }->{$mode};
 }
 
 # --- Measurements

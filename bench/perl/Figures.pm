@@ -155,7 +155,7 @@ sub shown
 {
 	my ($value, $low, $high) = @_;
 	my $places = sub { $_[0] > 0 ? int(log($_[0]) / log(10) + 1000 + 1e-9) - 1000 : -99 };
-	my $most = $places->(abs($value));
+	my $most = $places->(sprintf('%.2e', abs($value)));
 	my $unit = $places->(($high - $low) / 4 * sqrt(10));
 
 	return '0' if $value == 0;
@@ -176,7 +176,7 @@ sub difference
 	return '?' if @ratios < $enough || grep { !$_ } @ratios;
 	($low, $high) = spread(@ratios);
 	$text = shown(median(@ratios), $low, $high);
-	return $low <= 1 && $high >= 1 || $text == 1 ? 'none' : "$text times";
+	return $low <= 1 && $high >= 1 || $text =~ /^1(?:\.0*)?$/ ? 'none' : "$text times";
 }
 
 1;

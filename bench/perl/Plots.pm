@@ -15,7 +15,7 @@ use Tables;
 
 our @EXPORT = qw(plot);
 
-my ($width, $left, $right, $step) = (420, 170, 360, 20);    # the dots are between left and right
+my ($width, $left, $right, $step) = (420, 184, 364, 20);    # the dots are between left and right
 
 my $style = <<'END';
 text { font: 13px system-ui, "Segoe UI", "DejaVu Sans", sans-serif; fill: #1f2328; }
@@ -62,8 +62,10 @@ sub ticks
 		push @ticks, $ticks[-1] * 10 while $ticks[-1] < $most;
 		return @ticks;
 	}
-	my ($each) = grep { $_ * 4 >= $most } map { $_ * $power->($most / 4) } 1, 2, 5, 10;
-	return map { $_ * $each } 0 .. 4;
+	my ($each) = grep { $_ * 5 >= $most } map { $_ * $power->($most / 5) } 1, 2, 5, 10;
+	@ticks = (0);
+	push @ticks, $ticks[-1] + $each while $ticks[-1] < $most;
+	return @ticks;
 }
 
 sub plot
@@ -76,20 +78,21 @@ sub plot
 
 	for my $row (@{ $table->{rows} })
 	{
-		my @group = ([ 'group', $row->{what} =~ s/^.*?(?:ids|rows)\/s, //r ]);
+		my @group = ([ 'group', $row->{what} ]);
 
 		for my $column (@{ $table->{columns} })
 		{
 			my @cell = values %{ cells($row, $column) } or next;
-			push @group, [ $column eq $first ? 'ours' : 'other', $column, median(@cell), spread(@cell) ];
+			push @group, [ $column eq $first ? 'ours' : 'other', heading($column), median(@cell), spread(@cell) ];
 			push @values, @{ $group[-1] }[ 2 .. 4 ];
 			$rounds = @cell if @cell > $rounds;
 		}
+		shift @group if $table->{list};
 		push @lines, @group if @group > 1;
 	}
 	@values = sort { $a <=> $b } grep { $_ > 0 } @values;
 
-	my @ticks = @values ? ticks($table->{plot}, @values[ 0, -1 ]) : (0, 1);
+	my @ticks = @values ? ticks($table->{plot}, @values[ 0, -1 ]) : (1, 10);
 	my $scale = sub { $table->{plot} eq 'log' ? log($_[0] > $ticks[0] ? $_[0] : $ticks[0]) : $_[0] };
 	my ($from, $to) = map { $scale->($_) } @ticks[ 0, -1 ];
 	my $place = sub { $left + ($right - $left) * ($scale->($_[0]) - $from) / ($to - $from) };
@@ -100,7 +103,7 @@ sub plot
 	{
 		my $x = $place->($tick);
 		$text .= sprintf(qq(<path class="grid" d="M%.1f,%d V%d"/>\n), $x, $y - 14, $end - 8);
-		$text .= text('small', $x, $end + 8, $tick >= 10000 ? $tick / 1000 . 'k' : grouped($tick), 'middle');
+		$text .= text('small', $x, $end + 8, $tick >= 1000 ? $tick / 1000 . 'k' : $tick, 'middle');
 	}
 	for (@lines)
 	{

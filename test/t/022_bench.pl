@@ -1,16 +1,20 @@
-# The figures in README.md are those of bench/results: its table, and the text
-# beside them, are what the report makes of results.csv.  And the report
-# computes what it says, from samples whose figures can be worked out by hand.
+# The figures in README.md and doc/speed.md are those of bench/results: the
+# tables, and the text beside them, are what the report makes of results.csv, and
+# so are the plots.  And the report computes what it says, from samples whose
+# figures can be worked out by hand.
 
 use strict;
 use warnings;
 use FindBin;
+use lib "$FindBin::RealBin/../../bench/perl";
 
+use Figures qw(shown difference);
 use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $top = "$FindBin::RealBin/../..";
 my $results = "$top/bench/results/results.csv";
+my $scratch = PostgreSQL::Test::Utils::tempdir();
 
 sub report
 {
@@ -28,32 +32,106 @@ sub text_of
 	return slurp_file($path) =~ s/\n\z//r;
 }
 
-is(report('readme', $results, "$top/README.md"),
-	text_of("$top/README.md"), 'the table in README.md is that of results.csv');
-is(report('text', $results), text_of("$top/bench/results/results.txt"), 'results.txt is made of results.csv');
+# --- the pages, and what they show
 
-my ($plot) = text_of("$top/README.md") =~ /\]\((bench\/results\/\w+\.svg)\)/;
-ok($plot && slurp_file("$top/$plot") =~ /<svg/, 'the plot in README.md is there');
+for my $page ('README.md', 'doc/speed.md')
+{
+	my $text = text_of("$top/$page");
 
-# --- a run of two rounds, made up
-my $made_up = PostgreSQL::Test::Utils::tempdir() . '/results.csv';
+	is(report('page', $results, "$top/$page"), $text, "the tables in $page are those of results.csv");
+	cmp_ok(scalar(my @tables = $text =~ /^<!-- bench: (?!end)/mg), '>', 1, "$page has tables");
+}
+is(join("\n", text_of("$top/doc/speed.md") =~ /^(?!\||A \w+ run of|.*(?:1\.25|4,096,000|PostgreSQL 1[68])).*\d (?:times|ns|us|ms|MB)\b.*$/mg),
+	'', 'and no figure is typed by hand');
+
+report('plots', $results, $scratch);
+my @plots = map { s/.*\///r } glob("$scratch/*.svg");
+is_deeply([ map { s/.*\///r } glob("$top/bench/results/*.svg") ], \@plots, 'each plot is there, and no other');
+for my $plot (@plots)
+{
+	my $svg = slurp_file("$scratch/$plot");
+
+	is(slurp_file("$top/bench/results/$plot"), $svg, "$plot is made of results.csv");
+	like($svg, qr/<title[^>]*>\w.*<desc[^>]*>\w.*\@media \(prefers-color-scheme: dark\)/s, "$plot has a title, a description and a dark mode");
+	cmp_ok((sort { $a <=> $b } $svg =~ /font(?:-size)?: (\d+)px/g)[0], '>=', 12, "its text can be read");
+	cmp_ok(($svg =~ /viewBox="0 0 (\d+)/)[0], '<=', 420, 'on a telephone');
+	unlike($svg =~ s/ xmlns="[^"]*"//r, qr/https?:|url\(|\@import|href/, 'and it needs nothing from elsewhere');
+	ok(index(text_of("$top/doc/speed.md"), "](../bench/results/$plot)") >= 0, "$plot is on the page");
+}
+
+# --- digits: the last one is worth about a quarter of the spread
+for (
+	[ '51', 50.6, 48.4, 52.9 ], [ '50', 50.6, 43, 63 ], [ '26,400', 26387, 26200, 26700 ], [ '26,000', 26387, 24200, 28100 ],
+	[ '4,090,000', 4093538, 4092141, 4094367 ], [ '0.8', 0.83, 0.5, 1.1 ], [ '1.46', 1.4567, 1.4567, 1.4567 ],
+	[ '300', 280, 20, 2000 ], [ '0', 0, 0, 3 ], [ '100', 99.96, 99.9, 100.1 ])
+{
+	my ($shown, @figure) = @$_;
+	is(shown(@figure), $shown, "$figure[0], from $figure[1] to $figure[2], is $shown");
+}
+
+# --- a difference: of each round, and none within the spread
+sub rounds
+{
+	my $round = 0;
+	return { map { ($round++ => $_) } @_ };
+}
+
+my @drifting = (100, 200, 300, 400);
+for (
+	[ '2.0 times', [@drifting], [ 200, 420, 580, 790 ], 'a ratio is one within a round' ],
+	[ 'none', [@drifting], [ 110, 180, 320, 410 ], 'now more, now less' ],
+	[ '1.10 times', [@drifting], [ 109, 219, 331, 444 ], 'a little more in each round' ],
+	[ 'none', [@drifting], [ 100, 200, 300, 400 ], 'the same' ],
+	[ 'none', [@drifting], [ 100.1, 200.3, 300.2, 400.4 ], 'too little to be shown' ],
+	[ '?', [ 1, 1, 1 ], [ 5, 5, 5 ], 'too few rounds' ],
+	[ '?', [ 0, 1, 1, 1 ], [ 5, 5, 5, 5 ], 'nothing to divide by' ],
+	[ 'none', [ (1) x 7 ], [ 0.9, (5) x 6 ], 'of seven rounds all count' ],
+	[ '5.00 times', [ (1) x 8 ], [ 0.9, (5) x 6, 20 ], 'of eight the outermost do not' ])
+{
+	my ($difference, $first, $second, $name) = @$_;
+	is(difference(rounds(@$first), rounds(@$second)), $difference, "difference: $name");
+}
+
+# --- a run of four rounds, made up
+my $made_up = "$scratch/results.csv";
 append_to_file($made_up, "measurement,subject,at,round,value,unit\n" . <<'CSV');
 machine,processor,,0,"a ""new"", fast one",
 call,nothing,,1,100,ns
 call,nothing,,2,1100,ns
-call,snowflake,,1,120,ns
-call,snowflake,,2,1140,ns
-call,"nextval, CACHE 1",,1,220,ns
-call,"nextval, CACHE 1",,2,1300,ns
-backends,one shard,2,1,4096000,ids/s
-backends,one shard,2,2,2048000,ids/s
+call,nothing,,3,100,ns
+call,nothing,,4,100,ns
+call,clock and lock,,1,120,ns
+call,clock and lock,,2,1120,ns
+call,clock and lock,,3,120,ns
+call,clock and lock,,4,120,ns
+call,snowflake,,1,125,ns
+call,snowflake,,2,1126,ns
+call,snowflake,,3,124,ns
+call,snowflake,,4,125,ns
+call,"nextval, CACHE 1",,1,225,ns
+call,"nextval, CACHE 1",,2,1230,ns
+call,"nextval, CACHE 1",,3,220,ns
+call,"nextval, CACHE 1",,4,225,ns
+backends,one shard,1,1,4096000,ids/s
+backends,one shard,1,2,2048000,ids/s
+backends,"nextval, CACHE 1",1,1,2048000,ids/s
+backends,"nextval, CACHE 1",1,2,1024000,ids/s
 CSV
-my $text = report('text', $made_up);
+my $text = report('print', $made_up);
 
-like($text, qr/^processor +a "new", fast one$/m, 'facts with commas and quotes are read');
-like($text, qr/^snowflake +30\.0 +25\.0 - 35\.0 +2$/m, 'a cost is a difference within a round');
-like($text, qr/^ 1  a call of snowflake \/ nextval, CACHE 1 +<= 0\.167 +0\.183  times +0\.175 - 0\.192  no$/m,
-	'a ratio is one within a round, and a target that is missed is told');
-like($text, qr/^ 2  one shard, 2 backends +>= 0\.98 +0\.750 .* no$/m, 'a target from above, missed');
+like($text, qr/^\| processor \| a "new", fast one \|$/m, 'facts with commas and quotes are read');
+like($text, qr/^\| snowflake \| 25 \| 24 to 26 \| 4 \|  \|$/m, 'a cost is a difference within a round');
+like($text, qr/^\| `nextval`, CACHE 1 \| 125 \| 120 to 130 \| 4 \| 5\.00 times \|$/m, 'and is compared with ours');
+like($text, qr/^\| snowflake \| 1\.25 \| 1\.20 to 1\.30 \| 4 \|$/m, 'it is so many times the limit');
+like($text, qr/^\| 1 session, one shard.* \| 3 \| 1\.5 \(\?\) \|$/m, 'a line may mean another subject than its column');
+unlike($text, qr/uuid/, 'nobody is in a table who was not measured');
+
+# --- where the dots are: 25 and 125 on an axis from 10 to 1000
+report('plots', $made_up, $scratch);
+my ($from, $middle, $to) = slurp_file("$scratch/call.svg") =~ /class="grid" d="M([0-9.]+)/g;
+my %dot = slurp_file("$scratch/call.svg") =~ /class="(ours|other)" cx="([0-9.]+)"/g;
+is($to - $middle, $middle - $from, 'the axis is logarithmic');
+is(sprintf('%.0f', $dot{ours}), sprintf('%.0f', $from + ($middle - $from) * log(2.5) / log(10)), 'a dot is at its median');
+like(slurp_file("$scratch/edge.svg"), qr/not measured in this run/, 'a plot says that it has nothing to show');
 
 done_testing();
