@@ -42,7 +42,8 @@ sub flush_ms
 sub describe_machine
 {
 	my $memory = line_of('/proc/meminfo', qr/^MemTotal: +/);
-	my ($cores, $kernel, $filesystem) = map { s/\s+\z//r } (`nproc`, `uname -sr`, `stat --file-system --format=%T '$ENV{PGDATA}'`);
+	my ($cores, $kernel, $filesystem) =
+	  map { s/\s+\z//r } (`nproc`, `uname -sr`, `stat --file-system --format=%T '$ENV{PGDATA}'`);
 
 	record_machine('run', $Bench::mode);
 	record_machine('day', query("SELECT current_date"));

@@ -7,16 +7,16 @@ use warnings FATAL => 'all';
 use Bench;
 
 my @subjects = keys_here();
-my @clients = @{ by_mode([ 1, 8 ], [ 1, 8 ], [ 1, 8, 32 ]) };
+my %clients = (on => by_mode([ 1, 8 ], [ 1, 8 ], [ 1, 8, 32 ]), off => [ 1, 8 ]);
 my %table;
 
 for my $commit ('on', 'off')
 {
 	measurement(
 		$commit eq 'on' ? 'insert' : 'insert, no flush',
-		rounds => by_mode(1, 4, 6),
+		rounds => by_mode(1, 4, 5),
 		setup => sub { $table{$_} //= table_of('insert', $_) for @subjects },
-		turns => [ map { my $clients = $_; map { [ $_, $clients ] } @subjects } @clients ],
+		turns => [ map { my $clients = $_; map { [ $_, $clients ] } @subjects } @{ $clients{$commit} } ],
 		take => sub {
 			my ($subject, $clients) = @_;
 			my $rate = pgbench("INSERT INTO $table{$subject} (payload) VALUES (1)",

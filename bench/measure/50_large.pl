@@ -11,8 +11,8 @@ use strict;
 use warnings FATAL => 'all';
 use Bench;
 
-my $rows = by_mode(4_000, 80_000, 800_000);
-my %settings = (shared_buffers => by_mode('1MB', '1MB', '4MB'));
+my $rows = by_mode(4_000, 80_000, 600_000);
+my %settings = (shared_buffers => by_mode('1MB', '1MB', '3MB'));
 
 $settings{debug_io_direct} = 'data' if has('debug_io_direct');
 

@@ -10,11 +10,13 @@ my $rows = by_mode(20_000, 300_000, 2_000_000);
 my $partitions = by_mode(20, 200, 1000);
 my $plans = by_mode(100, 1000, 5000);
 
-my $by_hand = 'to_timestamp(((id >> 22) + 1288834974657) / 1000.0) AS created_at, (id >> 12) & 1023 AS shard, id & 4095 AS sequence';
+my $by_hand = 'to_timestamp(((id >> 22) + 1288834974657) / 1000.0) AS created_at,
+	(id >> 12) & 1023 AS shard, id & 4095 AS sequence';
 my $sums = 'SELECT count(created_at), sum(shard), sum(sequence)';
 my $sums_by_hand = "$sums FROM (SELECT $by_hand FROM ids) AS decoded";
 my $parent = 'CREATE TABLE parent (id snowflake PRIMARY KEY, n integer) PARTITION BY RANGE (id)';
-my $make = "SELECT count(*) FROM snowflake_make_partitions('parent', '2026-01-01Z', timestamptz '2026-01-01Z' + $partitions * interval '24 hours', '1 day')";
+my $make = "SELECT count(*) FROM snowflake_make_partitions('parent', '2026-01-01Z',
+	timestamptz '2026-01-01Z' + $partitions * interval '24 hours', '1 day')";
 
 # SQL that makes the partitions, by such statements for each.
 sub partitions_by_hand
@@ -41,7 +43,8 @@ sub partitions_by_hand
 sub plan
 {
 	my ($condition) = @_;
-	return "DO \$\$ BEGIN FOR i IN 1..$plans LOOP EXECUTE 'EXPLAIN SELECT n FROM hours WHERE " . $condition =~ s/'/''/gr . "'; END LOOP; END \$\$";
+	$condition =~ s/'/''/g;
+	return "DO \$\$ BEGIN FOR i IN 1..$plans LOOP EXECUTE 'EXPLAIN SELECT n FROM hours WHERE $condition'; END LOOP; END \$\$";
 }
 
 sub number_of
@@ -78,7 +81,7 @@ my @pairs = (
 	[ 'history / row_number() alone', numbered('snowflake_history(created_at, 900) OVER (ORDER BY created_at, n)'),
 		numbered('row_number() OVER (ORDER BY created_at, n)') ],
 	[ 'plan a range of times / of numbers', plan("id >= timestamptz '2030-01-01Z' AND id < timestamptz '2030-01-02Z'"),
-		plan(join(' AND ', map { "id $_->[0] " . ($_->[1] * 1000 - 1288834974657 << 22) } [ '>=', 1893456000 ], [ '<', 1893542400 ])) ],
+		plan(sprintf('id >= %d AND id < %d', map { $_ * 1000 - 1288834974657 << 22 } 1893456000, 1893542400)) ],
 	[ 'plan id >= now() / its number', plan('id >= now()'), plan('id >= ' . number_of('now()')) ]);
 
 measurement(

@@ -18,7 +18,8 @@ measurement(
 	'parallel',
 	rounds => by_mode(1, 4, 5),
 	setup => sub {
-		query([ "CREATE TABLE source AS SELECT n, md5(n::text) AS t FROM generate_series(1, $rows) AS n", 'VACUUM ANALYZE source' ]);
+		query([ "CREATE TABLE source AS SELECT n, md5(n::text) AS t FROM generate_series(1, $rows) AS n",
+			'VACUUM ANALYZE source' ]);
 	},
 	turns => [ map { my $share = $_; map { [ $_, $share ] } sort keys %how } sort keys %pattern ],
 	take => sub {

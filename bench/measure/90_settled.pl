@@ -34,7 +34,9 @@ SQL
 measurement(
 	'settled',
 	rounds => by_mode(1, 4, 5),
-	setup => sub { query([ 'CREATE TABLE written (id snowflake PRIMARY KEY DEFAULT snowflake_nextval())', 'CREATE SEQUENCE stop', $poll ]) },
+	setup => sub {
+		query([ 'CREATE TABLE written (id snowflake PRIMARY KEY DEFAULT snowflake_nextval())', 'CREATE SEQUENCE stop', $poll ]);
+	},
 	turns => [ map { [$_] } sort keys %pause ],
 	take => sub {
 		my ($subject) = @_;
@@ -45,7 +47,8 @@ measurement(
 		{
 			open($poller, '-|', 'psql', '-XAtq', '-c', "CALL poll($pause{$subject})") or die "could not start psql: $!\n";
 		}
-		record($subject, 8, pgbench('INSERT INTO written DEFAULT VALUES', 8, by_mode(1, 1, 4), synchronous_commit => 'off'), 'rows/s');
+		my $rate = pgbench('INSERT INTO written DEFAULT VALUES', 8, by_mode(1, 1, 4), synchronous_commit => 'off');
+		record($subject, 8, $rate, 'rows/s');
 		query(q(SELECT nextval('stop')));
 		record($subject, 8, readline($poller) =~ s/.*\|//sr, 'us') if $poller;
 	});

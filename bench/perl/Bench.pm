@@ -139,8 +139,8 @@ sub query
 	my ($statements, %settings) = @_;
 	local $ENV{PGOPTIONS} = options(client_min_messages => 'warning', %settings);
 
-	return output_of('psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', map { ('-c', $_) } ref $statements ? @$statements : $statements) =~
-	  s/\n\z//r;
+	return output_of('psql', '-XAtq', '-v', 'ON_ERROR_STOP=1',
+		map { ('-c', $_) } ref $statements ? @$statements : $statements) =~ s/\n\z//r;
 }
 
 # How many seconds a statement, or a command of psql, takes.
@@ -166,7 +166,8 @@ sub pgbench
 	open(my $file, '>', $path) or die "could not create $path: $!\n";
 	print $file $script;
 	close($file) or die "could not write $path: $!\n";
-	my $text = output_of('pgbench', '--no-vacuum', '--protocol=prepared', "--client=$clients", '--jobs=' . ($clients < 2 ? 1 : 2),
+	my $text = output_of('pgbench', '--no-vacuum', '--protocol=prepared',
+		"--client=$clients", '--jobs=' . ($clients < 2 ? 1 : 2),
 		$transactions ? "--transactions=$transactions" : "--time=$seconds", "--file=$path");
 	return $text =~ /^tps = ([0-9.]+)/m ? $1 : die "no rate in: $text\n";
 }

@@ -19,7 +19,7 @@ use warnings FATAL => 'all';
 
 use Exporter 'import';
 
-our @EXPORT = qw(csv_line load machine figure subjects points combine median spread grouped shown difference);
+our @EXPORT = qw(csv_line load machine figure subjects points median spread grouped shown difference);
 
 my @columns = qw(measurement subject at round value unit);
 my $enough = 4;    # rounds that tell a spread
@@ -78,13 +78,13 @@ sub derive
 		{
 			my $nothing = $subject =~ /given a shard/ ? 'nothing, given a shard' : 'nothing';
 
-			$value{"cost of $of, ns"}{$subject}{$_} = combine(sub { $_[0] - $_[1] }, $all->{$subject}{$_}, $all->{$nothing}{$_})
+			$value{"cost of $of, ns"}{$subject}{$_} = minus($all->{$subject}{$_}, $all->{$nothing}{$_})
 			  for keys %{ $all->{$subject} };
 		}
 	}
 	my $costs = $value{'cost of call, ns'};
 	my $limit = $costs->{'clock and lock'}{''} or return;
-	$value{'limit, times'}{$_}{''} = combine(sub { $_[0] / $_[1] }, $costs->{$_}{''}, $limit) for keys %$costs;
+	$value{'limit, times'}{$_}{''} = quotient($costs->{$_}{''}, $limit) for keys %$costs;
 	return;
 }
 
@@ -119,11 +119,18 @@ sub figure
 
 # --- Arithmetic
 
-# Put two figures together, round by round.
-sub combine
+sub minus
 {
-	my ($how, $left, $right) = @_;
-	return { map { ($_ => $how->($left->{$_}, $right->{$_})) } grep { exists $right->{$_} } keys %$left };
+	my ($left, $right) = @_;
+	return { map { ($_ => $left->{$_} - $right->{$_}) } grep { exists $right->{$_} } keys %$left };
+}
+
+# Of the rounds in which there is something to divide by: on a busy machine, what
+# is left of a call may be less than nothing.
+sub quotient
+{
+	my ($left, $right) = @_;
+	return { map { ($_ => $left->{$_} / $right->{$_}) } grep { ($right->{$_} // 0) > 0 } keys %$left };
 }
 
 sub median
@@ -165,18 +172,20 @@ sub shown
 }
 
 # How many times as large the second figure is as the first: "none" if the spread
-# of the ratios has one in it, or what is shown of them is one; "?" if there are
-# too few rounds to tell, or nothing to divide by.
+# of their differences has zero in it, or if what would be shown is one; "?" if
+# there are too few rounds to tell.
 sub difference
 {
 	my ($first, $second) = @_;
-	my @ratios = values %{ combine(sub { $_[0] ? $_[1] / $_[0] : 0 }, $first, $second) };
-	my ($low, $high, $text);
+	my @differences = values %{ minus($second, $first) };
+	my @ratios = values %{ quotient($second, $first) };
 
-	return '?' if @ratios < $enough || grep { !$_ } @ratios;
-	($low, $high) = spread(@ratios);
-	$text = shown(median(@ratios), $low, $high);
-	return $low <= 1 && $high >= 1 || $text =~ /^1(?:\.0*)?$/ ? 'none' : "$text times";
+	return '?' if @differences < $enough;
+	my ($low, $high) = spread(@differences);
+	return 'none' if $low <= 0 && $high >= 0;
+	return $low > 0 ? 'more' : 'less' unless @ratios;
+	my $text = shown(median(@ratios), spread(@ratios));
+	return $text =~ /^1(?:\.0*)?$/ ? 'none' : "$text times";
 }
 
 1;

@@ -45,7 +45,34 @@ sub escaped
 sub text
 {
 	my ($class, $x, $y, $text, $anchor) = @_;
-	return sprintf(qq(<text class="%s" x="%.1f" y="%.1f" text-anchor="%s">%s</text>\n), $class, $x, $y, $anchor // 'start', escaped($text));
+
+	return sprintf(qq(<text class="%s" x="%.1f" y="%d" text-anchor="%s">%s</text>\n),
+		$class, $x, $y, $anchor // 'start', escaped($text));
+}
+
+# What stands below each other: names of groups, and dots with name and figure.
+sub lines_of
+{
+	my ($table) = @_;
+	my ($first) = @{ $table->{columns} };
+	my @lines;
+
+	for my $row (@{ $table->{rows} })
+	{
+		my @group = ({ group => $row->{what} });
+
+		for my $column (@{ $table->{columns} })
+		{
+			my @cell = values %{ cells($row, $column) } or next;
+			my ($low, $high) = spread(@cell);
+
+			push @group, { class => $column eq $first ? 'ours' : 'other', name => heading($column),
+				median => median(@cell), low => $low, high => $high, rounds => scalar(@cell) };
+		}
+		shift @group if $table->{list} || @group == 1;
+		push @lines, @group;
+	}
+	return @lines;
 }
 
 # Round numbers along the axis, from zero or, if it is logarithmic, from a power
@@ -54,84 +81,69 @@ sub ticks
 {
 	my ($kind, $least, $most) = @_;
 	my $power = sub { 10**(int(log($_[0]) / log(10) + 1000) - 1000) };
-	my @ticks;
-
-	if ($kind eq 'log')
-	{
-		@ticks = ($power->($least));
-		push @ticks, $ticks[-1] * 10 while $ticks[-1] < $most;
-		return @ticks;
-	}
 	my ($each) = grep { $_ * 5 >= $most } map { $_ * $power->($most / 5) } 1, 2, 5, 10;
-	@ticks = (0);
-	push @ticks, $ticks[-1] + $each while $ticks[-1] < $most;
+	my @ticks = $kind eq 'log' ? $power->($least) : 0;
+
+	push @ticks, $kind eq 'log' ? $ticks[-1] * 10 : $ticks[-1] + $each while $ticks[-1] < $most;
 	return @ticks;
+}
+
+# A function that tells where a value is on an axis with such ticks.
+sub place_on
+{
+	my ($kind, @ticks) = @_;
+	my $scale = sub { $kind eq 'log' ? log($_[0] > $ticks[0] ? $_[0] : $ticks[0]) : $_[0] };
+	my ($from, $to) = map { $scale->($_) } @ticks[ 0, -1 ];
+
+	return sub { $left + ($right - $left) * ($scale->($_[0]) - $from) / ($to - $from) };
+}
+
+sub dot
+{
+	my ($y, $place, $dot) = @_;
+	my ($class, $name, $median, $low, $high) = @$dot{qw(class name median low high)};
+
+	return text('', $left - 8, $y, $name, 'end')
+	  . sprintf(qq(<path class="%s" d="M%.1f,%d H%.1f"/>), $class, $place->($low), $y - 4, $place->($high))
+	  . sprintf(qq(<circle class="%s" cx="%.1f" cy="%d" r="4"/>\n), $class, $place->($median), $y - 4)
+	  . text('', $right + 8, $y, shown($median, $low, $high));
 }
 
 sub plot
 {
 	my ($table) = @_;
-	my ($first) = @{ $table->{columns} };
-	my (@lines, @values);
-	my $rounds = 0;
-	my $y = 52;
-
-	for my $row (@{ $table->{rows} })
-	{
-		my @group = ([ 'group', $row->{what} ]);
-
-		for my $column (@{ $table->{columns} })
-		{
-			my @cell = values %{ cells($row, $column) } or next;
-			push @group, [ $column eq $first ? 'ours' : 'other', heading($column), median(@cell), spread(@cell) ];
-			push @values, @{ $group[-1] }[ 2 .. 4 ];
-			$rounds = @cell if @cell > $rounds;
-		}
-		shift @group if $table->{list};
-		push @lines, @group if @group > 1;
-	}
-	@values = sort { $a <=> $b } grep { $_ > 0 } @values;
-
+	my @lines = lines_of($table);
+	my @dots = grep { $_->{name} } @lines;
+	my @values = sort { $a <=> $b } grep { $_ > 0 } map { @$_{qw(low median high)} } @dots;
 	my @ticks = @values ? ticks($table->{plot}, @values[ 0, -1 ]) : (1, 10);
-	my $scale = sub { $table->{plot} eq 'log' ? log($_[0] > $ticks[0] ? $_[0] : $ticks[0]) : $_[0] };
-	my ($from, $to) = map { $scale->($_) } @ticks[ 0, -1 ];
-	my $place = sub { $left + ($right - $left) * ($scale->($_[0]) - $from) / ($to - $from) };
-	my $end = $y + $step * @lines;
-	my $text = '';
+	my $place = place_on($table->{plot}, @ticks);
+	my ($rounds) = sort { $b <=> $a } map { $_->{rounds} } @dots;
+	my $explained = @dots ? "dot: median of $rounds rounds; line: their spread" : 'not measured in this run';
+	my ($y, $bottom) = (52, 52 + $step * @lines);
+	my $height = $bottom + 42;
+	my $text = text('title', 8, 22, $table->{title});
 
 	for my $tick (@ticks)
 	{
 		my $x = $place->($tick);
-		$text .= sprintf(qq(<path class="grid" d="M%.1f,%d V%d"/>\n), $x, $y - 14, $end - 8);
-		$text .= text('small', $x, $end + 8, $tick >= 1000 ? $tick / 1000 . 'k' : $tick, 'middle');
-	}
-	for (@lines)
-	{
-		my ($class, $name, $median, $low, $high) = @$_;
 
-		if ($class eq 'group')
-		{
-			$text .= text($class, 8, $y, $name);
-		}
-		else
-		{
-			$text .= text('', $left - 8, $y, $name, 'end');
-			$text .= sprintf(qq(<path class="%s" d="M%.1f,%d H%.1f"/><circle class="%s" cx="%.1f" cy="%d" r="4"/>\n),
-				$class, $place->($low), $y - 4, $place->($high), $class, $place->($median), $y - 4);
-			$text .= text('', $right + 8, $y, shown($median, $low, $high));
-		}
+		$text .= sprintf(qq(<path class="grid" d="M%.1f,%d V%d"/>\n), $x, $y - 14, $bottom - 8);
+		$text .= text('small', $x, $bottom + 8, $tick >= 1000 ? $tick / 1000 . 'k' : $tick, 'middle');
+	}
+	for my $line (@lines)
+	{
+		$text .= $line->{name} ? dot($y, $place, $line) : text('group', 8, $y, $line->{group});
 		$y += $step;
 	}
-	$end += 30;
-	my $explained = @values ? "dot: median of $rounds rounds; line: their spread" : 'not measured in this run';
-	return sprintf(<<'END', $width, $end + 12, $width, $end + 12, escaped($table->{title}), $explained, $style, text('title', 8, 22, $table->{title}), $text, text('small', 8, $end, $explained));
-<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-labelledby="title desc">
-<title id="title">%s</title>
-<desc id="desc">A dot plot of the table beside it; %s.</desc>
+	$text .= text('small', 8, $bottom + 30, $explained);
+	return <<"END";
+<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 $width $height" width="$width" height="$height" role="img" aria-labelledby="title desc">
+<title id="title">@{[ escaped($table->{title}) ]}</title>
+<desc id="desc">A dot plot of the table beside it; $explained.</desc>
 <style>
-%s</style>
-<rect class="page" width="100%%" height="100%%" rx="8"/>
-%s%s%s</svg>
+$style</style>
+<rect class="page" width="100%" height="100%" rx="8"/>
+$text</svg>
 END
 }
 

@@ -84,7 +84,8 @@ for (
 	[ 'none', [@drifting], [ 100, 200, 300, 400 ], 'the same' ],
 	[ 'none', [@drifting], [ 100.1, 200.3, 300.2, 400.4 ], 'too little to be shown' ],
 	[ '?', [ 1, 1, 1 ], [ 5, 5, 5 ], 'too few rounds' ],
-	[ '?', [ 0, 1, 1, 1 ], [ 5, 5, 5, 5 ], 'nothing to divide by' ],
+	[ '5.00 times', [ -1, 1, 1, 1, 0 ], [ (5) x 5 ], 'a round with nothing to divide by' ],
+	[ 'more', [ (0) x 4 ], [ (5) x 4 ], 'nothing but such rounds' ],
 	[ 'none', [ (1) x 7 ], [ 0.9, (5) x 6 ], 'of seven rounds all count' ],
 	[ '5.00 times', [ (1) x 8 ], [ 0.9, (5) x 6, 20 ], 'of eight the outermost do not' ])
 {
