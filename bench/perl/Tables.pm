@@ -139,7 +139,7 @@ sub tables
 		'large, cost' => {
 			columns => \@keys,
 			rows => [
-				quarters('read from the disk, ', 'pages a thousand rows', 'pages read a row', 0.001),
+				quarters('pages read, ', 'a thousand rows', 'pages read a row', 0.001),
 				quarters('WAL, ', 'bytes a row', 'WAL bytes a row'),
 				quarters('images of pages in it, ', 'a thousand rows', 'page images a row', 0.001),
 				row('the index at the end', 'MB', 'large index, bytes', 4, $mb),
