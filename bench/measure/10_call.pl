@@ -23,15 +23,15 @@ my %call = (
 $call{'uuidv7'} = 'uuidv7()' if has('uuidv7()');
 $call{'pgEdge'} = "pgedge_nextval('pgedge_seq')" if has('pgedge_nextval(regclass)');
 
-my $rows = by_mode(20_000, 500_000, 2_000_000);
+my $rows = by_mode(20_000, 500_000, 4_000_000);
 
 measurement(
 	'call',
-	rounds => by_mode(1, 4, 10),
+	rounds => by_mode(1, 9, 20),
 	turns => [ map { [$_] } sort keys %call ],
 	take => sub {
 		my ($subject) = @_;
-		my $n = $subject =~ /PL/ ? $rows / 10 : $rows;
+		my $n = $subject =~ /PL/ ? $rows / 20 : $subject =~ /uuid/i ? $rows / 4 : $rows;
 		my $seconds = timed(
 			"SELECT count($call{$subject}) FROM (SELECT generate_series(1, $n) AS i) AS n",
 			'snowflake.shards' => '0-63');

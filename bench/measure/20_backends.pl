@@ -24,7 +24,7 @@ my @turns = map { my $number = $_; map { [ $_, $number ] } sort keys %draw } @se
 
 measurement(
 	'backends',
-	rounds => by_mode(1, 4, 5),
+	rounds => by_mode(1, 5, 5),
 	turns => [ @turns, [ 'one shard', 128 ] ],
 	take => sub {
 		my ($subject, $sessions) = @_;

@@ -14,7 +14,7 @@ for my $commit ('on', 'off')
 {
 	measurement(
 		$commit eq 'on' ? 'insert' : 'insert, no flush',
-		rounds => by_mode(1, 4, 5),
+		rounds => by_mode(1, 5, 5),
 		setup => sub { $table{$_} //= table_of('insert', $_) for @subjects },
 		turns => [ map { my $clients = $_; map { [ $_, $clients ] } @subjects } @{ $clients{$commit} } ],
 		take => sub {

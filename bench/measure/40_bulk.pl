@@ -24,7 +24,7 @@ sub fill
 
 measurement(
 	'bulk insert',
-	rounds => by_mode(1, 4, 5),
+	rounds => by_mode(1, 5, 5),
 	turns => [ map { [$_] } @subjects, 'snowflake, full pages' ],
 	take => sub {
 		my ($subject) = @_;
@@ -37,7 +37,7 @@ measurement(
 
 measurement(
 	'copy',
-	rounds => by_mode(1, 4, 5),
+	rounds => by_mode(1, 5, 5),
 	setup => sub { query("COPY (SELECT generate_series(1, $copied)) TO '$data'") },
 	turns => [ map { [$_] } @subjects ],
 	take => sub {

@@ -37,7 +37,7 @@ sub insert
 
 measurement(
 	'large index',
-	rounds => by_mode(1, 4, 4),
+	rounds => by_mode(1, 5, 5),
 	turns => [ map { [$_] } keys_here() ],
 	take => sub {
 		my ($subject) = @_;

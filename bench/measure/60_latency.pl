@@ -34,7 +34,7 @@ sub percentiles
 
 measurement(
 	'latency',
-	rounds => by_mode(1, 4, 4),
+	rounds => by_mode(1, 5, 5),
 	setup => sub { query('CREATE UNLOGGED TABLE latencies (ns bigint, calls bigint)') },
 	turns => [ map { [$_] } sort keys %call ],
 	take => sub {
@@ -46,7 +46,7 @@ measurement(
 
 measurement(
 	'longest',
-	rounds => by_mode(1, 4, 8),
+	rounds => by_mode(1, 5, 9),
 	turns => [ map { [$_] } 'nothing', 'snowflake', 'nextval, CACHE 1000' ],
 	take => sub {
 		my ($subject) = @_;

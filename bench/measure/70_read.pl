@@ -17,7 +17,7 @@ my @functions = ('noop', map { "snowflake_$_" } qw(timestamp shard sequence deco
 
 measurement(
 	'decode',
-	rounds => by_mode(1, 4, 6),
+	rounds => by_mode(1, 5, 5),
 	setup => sub {
 		query([ 'CREATE TABLE events (id snowflake NOT NULL, created_at timestamptz, payload integer, layout text)',
 			"INSERT INTO events
@@ -50,7 +50,7 @@ my %find = (
 
 measurement(
 	'find',
-	rounds => by_mode(1, 4, 6),
+	rounds => by_mode(1, 5, 5),
 	turns => [ map { my $what = $_; map { [ $_, $what ] } sort keys %condition } sort keys %find ],
 	take => sub {
 		my ($by, $what) = @_;

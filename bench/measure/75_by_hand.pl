@@ -86,7 +86,7 @@ my @pairs = (
 
 measurement(
 	'by hand',
-	rounds => by_mode(1, 4, 5),
+	rounds => by_mode(1, 5, 5),
 	setup => sub {
 		query([
 			"CREATE TABLE ids AS SELECT snowflake_nextval((n % 8)::integer) AS id FROM generate_series(1, $rows) AS n",

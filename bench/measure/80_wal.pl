@@ -29,7 +29,7 @@ sub position
 
 measurement(
 	'wal',
-	rounds => by_mode(1, 4, 4),
+	rounds => by_mode(1, 5, 5),
 	turns => [ map { my $how = $_; map { [ $_, $how ] } sort keys %draw } sort keys %ids ],
 	take => sub {
 		my ($subject, $how) = @_;

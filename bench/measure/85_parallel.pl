@@ -16,7 +16,7 @@ my %pattern = ('all' => '%', 'an eighth' => '%aa%');
 
 measurement(
 	'parallel',
-	rounds => by_mode(1, 4, 5),
+	rounds => by_mode(1, 5, 5),
 	setup => sub {
 		query([ "CREATE TABLE source AS SELECT n, md5(n::text) AS t FROM generate_series(1, $rows) AS n",
 			'VACUUM ANALYZE source' ]);

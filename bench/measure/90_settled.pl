@@ -33,7 +33,7 @@ SQL
 
 measurement(
 	'settled',
-	rounds => by_mode(1, 4, 5),
+	rounds => by_mode(1, 5, 5),
 	setup => sub {
 		query([ 'CREATE TABLE written (id snowflake PRIMARY KEY DEFAULT snowflake_nextval())', 'CREATE SEQUENCE stop', $poll ]);
 	},
