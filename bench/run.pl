@@ -13,46 +13,26 @@ use lib "$FindBin::RealBin/perl";
 
 use Bench;
 
-# The first line of a file that matches, without what matched.
-sub line_of
+# What a command of the shell says.
+sub said
 {
-	my ($path, $pattern) = @_;
-
-	open(my $file, '<', $path) or return 'unknown';
-	while (my $line = readline($file))
-	{
-		return $line =~ s/\s+\z//r if $line =~ s/$pattern//;
-	}
-	return 'unknown';
-}
-
-# The time that the disk takes for a commit, roughly: for a page that is
-# written and flushed, which dd does so many times.
-sub flush_ms
-{
-	my $times = 100;
-	my $file = "$ENV{PGDATA}/flush";
-	my $said = `dd if=/dev/zero of=$file bs=8k count=$times oflag=dsync 2>&1`;
-
-	unlink($file);
-	return $said =~ / ([0-9.e-]+) s,/ ? sprintf('%.2f ms', $1 * 1000 / $times) : 'unknown';
+	my ($command) = @_;
+	return `$command` =~ s/\s+\z//r || 'unknown';
 }
 
 # What stands beside the results, since they mean nothing without it.
 sub describe_machine
 {
-	my $memory = line_of('/proc/meminfo', qr/^MemTotal: +/);
-	my ($cores, $kernel, $filesystem) =
-	  map { s/\s+\z//r } (`nproc`, `uname -sr`, `stat --file-system --format=%T '$ENV{PGDATA}'`);
+	my $flush = "dd if=/dev/zero of='$ENV{PGDATA}/flush' bs=8k count=100 oflag=dsync 2>&1";    # pages, each flushed
 
 	record_machine('run', $Bench::mode);
 	record_machine('day', query("SELECT current_date"));
-	record_machine('processor', line_of('/proc/cpuinfo', qr/^model name\s*: /));
-	record_machine('cores', $cores);
-	record_machine('memory', $memory =~ /^(\d+) kB/ ? sprintf('%.1f GB', $1 / 1024**2) : $memory);
-	record_machine('system', $kernel);
-	record_machine('filesystem', $filesystem =~ s{ext2/ext3}{ext2, 3 or 4}r);
-	record_machine('flush of a page', flush_ms());
+	record_machine('processor', said(q(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)));
+	record_machine('cores', said('nproc'));
+	record_machine('memory', said(q(awk '/^MemTotal/ { printf "%.1f GB", $2 / 1024 ^ 2 }' /proc/meminfo)));
+	record_machine('system', said('uname -sr'));
+	record_machine('filesystem', said("stat --file-system --format=%T '$ENV{PGDATA}'") =~ s{ext2/ext3}{ext2, 3 or 4}r);
+	record_machine('flush of a page', said($flush) =~ / ([0-9.e-]+) s,/ ? sprintf('%.2f ms', $1 * 1000 / 100) : 'unknown');
 	record_machine('PostgreSQL', query('SHOW server_version'));
 	record_machine('snowflake', query(q(SELECT extversion FROM pg_extension WHERE extname = 'snowflake')));
 	record_machine(split(/\|/)) for split(/\n/, query(<<'SQL'));

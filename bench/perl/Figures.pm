@@ -143,7 +143,7 @@ sub spread
 {
 	my @sorted = sort { $a <=> $b } @_;
 	my $outer = 0;                         # rounds left out on each side
-	my $chance = my $more = 0.5**@sorted;    # that the true median is below them, as coins fall
+	my $chance = my $more = 0.5**@sorted;    # that the true median is below the others
 
 	while ($chance + ($more *= (@sorted - $outer) / ($outer + 1)) <= 1 / 32)
 	{
