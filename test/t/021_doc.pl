@@ -26,7 +26,7 @@ for my $page ('how_it_works', 'choosing', 'comparison', 'reference', 'pagination
 
 # --- every page with SQL is named by a test, which runs it
 my @pages = map { s/.*\///r } glob("$top/doc/*.md");
-my $tests = join('', map { slurp_file($_) } glob("$top/test/{t,integration,perl}/*.p[lm]"));
+my $tests = join('', map { slurp_file($_) } glob("$top/test/{t,integration,stacks,perl}/*.p[lm]"));
 
 for my $page (@pages)
 {
