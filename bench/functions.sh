@@ -108,7 +108,7 @@ compare 'decode, in FROM' 'SELECT' \
     "$sums FROM ids, snowflake_decode(id)" "$sums FROM (SELECT $by_hand FROM ids) AS decoded"
 compare 'decode, as columns' 'SELECT' \
     "$sums FROM (SELECT (snowflake_decode(id)).* FROM ids) AS decoded" "$sums FROM (SELECT $by_hand FROM ids) AS decoded"
-compare 'timestamp, shard and sequence' 'SELECT' \
+compare 'the three functions of a field' 'SELECT' \
     'SELECT count(snowflake_timestamp(id)), sum(snowflake_shard(id)), sum(snowflake_sequence(id)) FROM ids' \
     "$sums FROM (SELECT $by_hand FROM ids) AS decoded"
 compare 'audit' 'SELECT' "SELECT count(*) FROM snowflake_audit('ids', 'id')" "
