@@ -1,11 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * noop.c
- *	  What the benchmark needs in C: nothing, and a stopwatch.
+ *	  What the benchmark needs in C: nothing, the limit, and a stopwatch.
  *
  * noop() is the price of calling any C function from SQL.  What a function
  * costs is what a statement takes with it, less what the same statement takes
  * with noop().
+ *
+ * clock_and_lock() is what no function can be faster than that gives out times
+ * which are unique: one reading of the clock, and one locked exchange on a
+ * cache line that nobody else wants.
  *
  * call_latencies() calls a function for so long, and looks at the clock before
  * and after each call.  A statement's own time would tell the mean, but the
@@ -20,13 +24,16 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "port/atomics.h"
 #include "port/pg_bitutils.h"
 #include "utils/lsyscache.h"
+#include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 
 PG_MODULE_MAGIC;
 
 PG_FUNCTION_INFO_V1(noop);
+PG_FUNCTION_INFO_V1(clock_and_lock);
 PG_FUNCTION_INFO_V1(call_latencies);
 
 #define NS_PER_S INT64CONST(1000000000)
@@ -49,6 +56,20 @@ Datum
 noop(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_INT64(0);
+}
+
+Datum
+clock_and_lock(PG_FUNCTION_ARGS)
+{
+	static union
+	{
+		pg_atomic_uint64 word;
+		char			 padding[2 * PG_CACHE_LINE_SIZE];
+	} line;
+
+	PG_RETURN_INT64(
+		(int64) pg_atomic_exchange_u64(&line.word,
+									   (uint64) GetCurrentTimestamp()));
 }
 
 static int64

@@ -14,6 +14,9 @@ CREATE FUNCTION noop(bigint) RETURNS bigint
 CREATE FUNCTION noop(bigint, text) RETURNS bigint
 	AS :'library', 'noop' LANGUAGE C STRICT IMMUTABLE PARALLEL SAFE;
 
+CREATE FUNCTION clock_and_lock() RETURNS bigint
+	AS :'library', 'clock_and_lock' LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
+
 CREATE FUNCTION call_latencies(function regprocedure, argument bigint, milliseconds integer)
 	RETURNS TABLE (ns bigint, calls bigint)
 	AS :'library', 'call_latencies' LANGUAGE C STRICT VOLATILE;

@@ -426,9 +426,10 @@ COMMENT ON FUNCTION snowflake_from_base62(text) IS 'id from 11 characters in bas
 --
 -- A partition is made apart and then attached.  That gives what CREATE TABLE
 -- ... PARTITION OF gives, but under a lock on the parent with which it is read
--- and written as before.  The same lock makes two sessions that do this at
--- once wait for each other.  Existing partitions are known by their bounds,
--- whatever their names are.
+-- and written as before.  A parent that has no partition has no rows to read or
+-- write, so there it is PARTITION OF, which takes half of the time.  The lock
+-- makes two sessions that do this at once wait for each other.  Existing
+-- partitions are known by their bounds, whatever their names are.
 
 CREATE FUNCTION snowflake_make_partitions(parent regclass, start_time timestamptz,
         end_time timestamptz, step interval)
@@ -459,6 +460,7 @@ DECLARE
     stamps     text;
     prefix     text;
     partition  text;
+    placement  text;           -- of each, as of the parent
     message    text;
 BEGIN
     IF parent IS NULL OR start_time IS NULL OR end_time IS NULL OR step IS NULL THEN
@@ -560,6 +562,9 @@ BEGIN
         ELSE 'YYYYMMDD_HH24MISSUS'
     END;
 
+    placement := coalesce(' USING ' || quote_ident(relation.amname), '')
+              || coalesce(' TABLESPACE ' || quote_ident(relation.spcname), '');
+
     -- Counted from the origin: months after the 31st come back to the 31st.
     LOOP
         from_time := origin + n * step;
@@ -618,24 +623,25 @@ BEGIN
                 HINT = 'Rename it, or attach it if it holds the rows of that time.';
         END IF;
 
-        EXECUTE format('CREATE TABLE %s (LIKE %s INCLUDING COMPRESSION INCLUDING CONSTRAINTS'
-                       ' INCLUDING DEFAULTS INCLUDING GENERATED INCLUDING STORAGE)',
-                       partition, parent)
-             || coalesce(' USING ' || quote_ident(relation.amname), '')
-             || coalesce(' TABLESPACE ' || quote_ident(relation.spcname), '');
-        BEGIN
+        IF existing IS NULL THEN
+            EXECUTE format('CREATE TABLE %s PARTITION OF %s FOR VALUES FROM (%L) TO (%L)', partition, parent, from_id, to_id)
+                 || placement;
+        ELSE
+            EXECUTE format('CREATE TABLE %s (LIKE %s INCLUDING COMPRESSION INCLUDING CONSTRAINTS'
+                           ' INCLUDING DEFAULTS INCLUDING GENERATED INCLUDING STORAGE)', partition, parent)
+                 || placement;
             EXECUTE format('ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%L) TO (%L)',
                            parent, partition, from_id, to_id);
-        EXCEPTION WHEN check_violation THEN
-            GET STACKED DIAGNOSTICS message = MESSAGE_TEXT;
-            RAISE check_violation USING
-                MESSAGE = message,
-                DETAIL = format('Partition "%s" would run from %sZ to %sZ (id %s to %s).', prefix || stamp,
-                                to_json(from_time) #>> '{}', to_json(to_time) #>> '{}', from_id, to_id),
-                HINT = 'Detach the default partition, make the partitions, insert its rows into the parent, and attach it again.';
-        END;
+        END IF;
         RETURN NEXT partition::regclass;
     END LOOP;
+EXCEPTION WHEN check_violation THEN
+    GET STACKED DIAGNOSTICS message = MESSAGE_TEXT;
+    RAISE check_violation USING
+        MESSAGE = message,
+        DETAIL = format('Partition "%s" would run from %sZ to %sZ (id %s to %s).', prefix || stamp,
+                        to_json(from_time) #>> '{}', to_json(to_time) #>> '{}', from_id, to_id),
+        HINT = 'Detach the default partition, make the partitions, insert its rows into the parent, and attach it again.';
 END
 $$;
 
@@ -1258,6 +1264,8 @@ DECLARE
     id_type   oid;
     now       timestamptz := clock_timestamp();
     reading   text;            -- further arguments of what reads ids
+    minted    text;            -- an id's time, in a comparison with a time
+    compares  regnamespace;    -- the schema of that comparison's operator
     last      record;          -- the layout's last shard and sequence number
     element   text;
     range     bigint[];
@@ -1313,6 +1321,15 @@ BEGIN
                    'coalesce($1, %1$s.snowflake_timestamp($3%2$s)) AS earliest', own, reading)
         INTO last USING earliest, -1::bigint, 0::bigint;
 
+    -- In the server's layout the planner makes it a comparison with a bigint.
+    IF layout IS NULL THEN
+        minted := format('id::%1$s.snowflake::%1$s.snowflake_instant', own);
+        compares := own;
+    ELSE
+        minted := format('%s.snowflake_timestamp(id%s)', own, reading);
+        compares := 'pg_catalog'::regnamespace;
+    END IF;
+
     -- The server's own shards mean nothing in another layout, and those that it
     -- leases by 'auto' are others every day.
     IF expected_shards IS NULL AND layout IS NULL AND current_setting('snowflake.shards') !~ '^\s*auto' THEN
@@ -1362,12 +1379,13 @@ BEGIN
             '  FROM (SELECT shard, is_future, is_early, is_end, sum(ids)::bigint AS ids, min(first) AS first, max(last) AS last '
             '          FROM (SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7) '
             '                UNION ALL '
-            '                SELECT %1$s.snowflake_shard(id%2$s), %1$s.snowflake_timestamp(id%2$s) > $8, '
-            '                       %1$s.snowflake_timestamp(id%2$s) < $9, %1$s.snowflake_sequence(id%2$s) = $10, '
+            '                SELECT %1$s.snowflake_shard(id%2$s), %6$s OPERATOR(%7$s.>) $8, '
+            '                       %6$s OPERATOR(%7$s.<) $9, %1$s.snowflake_sequence(id%2$s) = $10, '
             '                       count(*), min(id), max(id) '
             '                  FROM (SELECT %3$I::bigint AS id FROM %4$s %5$s) AS portion '
             '                 GROUP BY 1, 2, 3, 4) AS part(shard, is_future, is_early, is_end, ids, first, last) '
-            '         GROUP BY shard, is_future, is_early, is_end) AS seen', own, reading, column_name, relation, place)
+            '         GROUP BY shard, is_future, is_early, is_end) AS seen', own, reading, column_name, relation, place,
+            minted, compares)
             INTO of_shard, is_future, is_early, is_end, counts, firsts, lasts
             USING of_shard, is_future, is_early, is_end, counts, firsts, lasts, now, last.earliest, last.sequence;
         EXIT WHEN place = '';

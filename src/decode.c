@@ -44,11 +44,19 @@ PG_FUNCTION_INFO_V1(snowflake_layouts);
 /* What a call site remembers from one call to the next. */
 typedef struct CallSite
 {
-	TupleDesc row;		   /* of snowflake_decode(); else NULL */
+	HeapTuple row;		   /* a row of snowflake_decode(); else NULL */
 	char	 *layout_text; /* what "layout" was parsed from, or NULL */
 	size_t	  layout_length;
 	Layout	  layout;
 } CallSite;
+
+/* The columns of snowflake_decode(), as they are in its row. */
+typedef struct DecodedId
+{
+	TimestampTz created_at;
+	int32		shard;
+	int32		sequence;
+} DecodedId;
 
 
 /*-------------------------------------------------------------------------
@@ -150,30 +158,43 @@ snowflake_sequence(PG_FUNCTION_ARGS)
 	PG_RETURN_INT32(layout_sequence(layout, id));
 }
 
-/* One row: created_at, shard, sequence. */
+/* Make a row of snowflake_decode(), to be copied and filled. */
+static pg_noinline void
+make_row(FunctionCallInfo fcinfo, CallSite *site)
+{
+	static const Oid columns[] = {TIMESTAMPTZOID, INT4OID, INT4OID};
+	Datum			 values[lengthof(columns)] = {0};
+	bool			 nulls[lengthof(columns)] = {false};
+	MemoryContext	 old = MemoryContextSwitchTo(fcinfo->flinfo->fn_mcxt);
+
+	site->row = heap_form_tuple(result_row(fcinfo, columns, lengthof(columns)),
+								values, nulls);
+	Assert(site->row->t_len - site->row->t_data->t_hoff == sizeof(DecodedId));
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * One row: created_at, shard, sequence.  All rows have one form, so a call copies
+ * the call site's row and fills it, which takes half as long as forming one.
+ */
 Datum
 snowflake_decode(PG_FUNCTION_ARGS)
 {
-	static const Oid columns[] = {TIMESTAMPTZOID, INT4OID, INT4OID};
-	int64			 id = PG_GETARG_INT64(0);
-	const Layout	*layout = layout_argument(fcinfo, 1);
-	CallSite		*site = call_site(fcinfo);
-	Datum			 values[lengthof(columns)];
-	bool			 nulls[lengthof(columns)] = {false};
+	int64			id = PG_GETARG_INT64(0);
+	const Layout   *layout = layout_argument(fcinfo, 1);
+	CallSite	   *site = call_site(fcinfo);
+	HeapTupleHeader row;
+	DecodedId	   *decoded;
 
 	if (site->row == NULL)
-	{
-		MemoryContext old = MemoryContextSwitchTo(fcinfo->flinfo->fn_mcxt);
-
-		site->row = result_row(fcinfo, columns, lengthof(columns));
-		MemoryContextSwitchTo(old);
-	}
-	values[0] = TimestampTzGetDatum(
-		layout_time_of_tick(layout, layout_tick(layout, id)));
-	values[1] = Int32GetDatum(layout_shard(layout, id));
-	values[2] = Int32GetDatum(layout_sequence(layout, id));
-	PG_RETURN_DATUM(
-		HeapTupleGetDatum(heap_form_tuple(site->row, values, nulls)));
+		make_row(fcinfo, site);
+	row = palloc(site->row->t_len);
+	memcpy(row, site->row->t_data, site->row->t_len);
+	decoded = (DecodedId *) ((char *) row + row->t_hoff);
+	decoded->created_at = layout_time_of_tick(layout, layout_tick(layout, id));
+	decoded->shard = layout_shard(layout, id);
+	decoded->sequence = layout_sequence(layout, id);
+	PG_RETURN_HEAPTUPLEHEADER(row);
 }
 
 /* What a field's value says to a person. */

@@ -119,21 +119,25 @@ StaticAssertDecl(sizeof(ShardState) <= PG_CACHE_LINE_SIZE &&
 					 sizeof(BackendSlot) <= PG_CACHE_LINE_SIZE,
 				 "a shard and a slot each fit a cache line");
 
-/* What became of an attempt to take a position. */
-typedef enum Outcome
+/* What take() gives in place of an id; there is none below 0. */
+#define EXHAUSTED (-1) /* none left in this tick, or the shard is closed */
+#define STALE (-2)	   /* this tick is over: read the clock */
+
+/* A tick that is minted in, and its positions. */
+typedef struct Tick
 {
-	TAKEN,
-	EXHAUSTED, /* no position left in this tick, or the shard is closed */
-	STALE	   /* the tick given is over: read the clock */
-} Outcome;
+	TimestampTz began;
+	int64		number;
+	int64		first;
+	int64		last;
+} Tick;
 
 /* A call on its way to an id. */
 typedef struct MintCall
 {
-	const Layout *layout;
-	ShardState	 *shard; /* into whose statistics its waits go */
-	int64 behind_us;	 /* how long it waited for a clock that is behind */
-	bool  met_behind;	 /* it met such a clock */
+	int32 shard;	  /* into whose statistics its waits go */
+	bool  met_behind; /* it met a clock that is behind */
+	int64 behind_us;  /* how long it waited for it */
 } MintCall;
 
 /* How far the running transaction has come with holding the mark. */
@@ -167,12 +171,19 @@ static Hold			 my_hold = HOLDS_NOTHING;
  * for a shard astray.
  */
 static int64 my_last_own_id = NO_ID;
+static int32 my_last_own_shard;
+
+/* The place among the own shards where it minted last, or tried to. */
+static int my_place = 0;
 
 /* Has this session met another one on a shard since it last had to wait? */
 static bool met_others = false;
 
 /* The call that is minting; a process has one at a time. */
 static MintCall my_call;
+
+/* The tick that it is to mint in: see read_tick(). */
+static Tick present = {.began = PG_INT64_MIN};
 
 
 /*-------------------------------------------------------------------------
@@ -322,27 +333,29 @@ note_first_id(int64 id)
  * reading and writing need not be one step.
  */
 static inline int64
-note_mint(int64 id)
+note_mint(BackendSlot *slot, int64 id)
 {
-	uint64 minted = pg_atomic_read_u64(&my_slot->minted);
+	uint64 minted = pg_atomic_read_u64(&slot->minted);
 
 	if (unlikely(my_hold != HOLDS_FIRST_ID))
 		note_first_id(id);
-	pg_atomic_write_u64(&my_slot->last_id, (uint64) id);
-	pg_atomic_write_u64(&my_slot->minted, minted + 1);
+	pg_atomic_write_u64(&slot->last_id, (uint64) id);
+	pg_atomic_write_u64(&slot->minted, minted + 1);
 	return id;
 }
 
 static void
 note_wait(int64 us)
 {
+	ShardState *shard = &shards[my_call.shard].state;
+
 	SpinLockAcquire(&my_slot->lock);
 	my_slot->waits++;
 	my_slot->waited_us += us;
 	SpinLockRelease(&my_slot->lock);
-	SpinLockAcquire(&my_call.shard->lock);
-	my_call.shard->counters.waited_us += us;
-	SpinLockRelease(&my_call.shard->lock);
+	SpinLockAcquire(&shard->lock);
+	shard->counters.waited_us += us;
+	SpinLockRelease(&shard->lock);
 }
 
 
@@ -393,12 +406,14 @@ name_of_bound(int64 latest_tick)
 static pg_noinline void
 note_clock_behind(const char *behind, int64 latest_tick)
 {
+	ShardState *shard = &shards[my_call.shard].state;
+
 	if (my_call.met_behind)
 		return;
 	my_call.met_behind = true;
-	SpinLockAcquire(&my_call.shard->lock);
-	my_call.shard->counters.clock_behind++;
-	SpinLockRelease(&my_call.shard->lock);
+	SpinLockAcquire(&shard->lock);
+	shard->counters.clock_behind++;
+	SpinLockRelease(&shard->lock);
 	if (may_log_now(&generator->log_clock_after, CLOCK_LOG_INTERVAL_US))
 		ereport(LOG, (errmsg("clock is %s behind %s", behind,
 							 name_of_bound(latest_tick)),
@@ -475,36 +490,31 @@ begin_tick(int64 tick)
 		horizon_ask_for_renewal(tick);
 }
 
-/*
- * The tick of a time, which can be minted in.  A tick lasts for many calls,
- * and finding it takes a division, so it is found once.
- */
-static inline int64
-mint_tick(TimestampTz now)
+/* The tick of a time, which can be minted in. */
+static pg_noinline void
+find_tick(TimestampTz now)
 {
-	const Layout	  *layout = my_layout;
-	static TimestampTz began = PG_INT64_MIN;
-	static int64	   tick;
+	const Layout *layout = my_layout;
+	int64		  tick;
 
-	if ((uint64) now - (uint64) began < (uint64) layout->tick_us)
-		return tick;
+	present.began = PG_INT64_MIN;
 	if (!layout_tick_of_time(layout, now, &tick) || tick < 0 ||
 		tick > layout->last_mint_tick)
-	{
-		began = PG_INT64_MIN;
 		report_no_mint_time(layout, now);
-	}
-	began = layout_time_of_tick(layout, tick);
-	return tick;
+	present.number = tick;
+	present.first = layout_position(layout, tick, 0);
+	present.last = layout_position(layout, tick, layout_last_sequence(layout));
+	present.began = layout_time_of_tick(layout, tick);
 }
 
 /*
- * The present tick, which lies within the bounds.
+ * Set "present" to the present tick, which lies within the bounds.  A tick lasts
+ * for many calls, and finding it takes a division, so it is found once.
  *
  * The bounds are read before the clock: a clock that is before the latest tick
  * has truly been set back, and was not just read by a slower process.
  */
-static pg_attribute_always_inline int64
+static pg_attribute_always_inline void
 read_tick(void)
 {
 	for (;;)
@@ -512,20 +522,22 @@ read_tick(void)
 		int64		horizon;
 		int64		latest;
 		TimestampTz now;
-		int64		tick;
 
 		bounds_read(&horizon, &latest);
 		now = GetCurrentTimestamp();
-		tick = mint_tick(now);
-		if (tick < latest)
+		if (unlikely((uint64) now - (uint64) present.began >=
+					 (uint64) my_layout->tick_us))
+			find_tick(now);
+		if (likely(present.number == latest && latest < horizon))
+			return;
+		if (present.number < latest)
 			wait_for_clock(now, latest);
-		else if (tick >= horizon)
-			wait_for_horizon(tick);
+		else if (present.number >= horizon)
+			wait_for_horizon(present.number);
 		else
 		{
-			if (tick > latest)
-				begin_tick(tick);
-			return tick;
+			begin_tick(present.number);
+			return;
 		}
 	}
 }
@@ -535,38 +547,53 @@ read_tick(void)
  *-------------------------------------------------------------------------
  */
 
+/* Where a shard begins in the present tick: see snowflake.spread. */
+static pg_noinline int64
+spread_position(void)
+{
+	return layout_first_position(my_layout, present.number, settings_spread);
+}
+
 /*
  * THE MINTING RULE: the next position of a shard is the greatest of the
  * present tick's first, the last one's successor, and the caller's floor.  It
  * is taken if its tick has begun.  The tick's first position is that of sequence
  * number 0, unless snowflake.spread moves it up.
+ *
+ * Gives the id, EXHAUSTED or STALE.  Only "last" is read under the lock: the
+ * processor reads nothing ahead of an exchange that is locked.
  */
-static pg_attribute_always_inline Outcome
-take(ShardState *shard, const Layout *layout, int64 tick, int64 floor,
-	 int64 *position)
+static pg_attribute_always_inline int64
+take(int32 shard, int64 floor)
 {
-	Outcome outcome = TAKEN;
-	int64	last;
+	ShardState *state = &shards[shard].state;
+	const Tick	tick = present;
+	const int64 first_id = layout_pack(my_layout, tick.number, shard, 0);
+	const int	shift = my_layout->sequence_shift;
+	int64		last;
+	int64		position;
+	int64		id;
 
-	SpinLockAcquire(&shard->lock);
-	last = shard->last;
-	*position = Max(last + 1, floor);
-	if (*position <= layout_position(layout, tick, 0))
-		*position = layout_first_position(layout, tick, settings_spread);
-	if (layout_position_tick(layout, *position) <= tick)
+	SpinLockAcquire(&state->lock);
+	last = state->last;
+	position = Max(last + 1, floor);
+	if (unlikely(position <= tick.first))
+		position = spread_position();
+	if (likely(position <= tick.last))
 	{
-		shard->last = *position;
-		shard->counters.minted++;
+		state->last = position;
+		state->counters.minted++;
+		id = first_id | (position - tick.first) << shift;
 	}
-	else if (layout_position_tick(layout, last) > tick)
-		outcome = last == NEVER ? EXHAUSTED : STALE;
+	else if (last > tick.last)
+		id = last == NEVER ? EXHAUSTED : STALE;
 	else
 	{
-		shard->counters.exhausted++;
-		outcome = EXHAUSTED;
+		state->counters.exhausted++;
+		id = EXHAUSTED;
 	}
-	SpinLockRelease(&shard->lock);
-	return outcome;
+	SpinLockRelease(&state->lock);
+	return id;
 }
 
 /* Wait until a shard is leased, or fail with the reason why it is not. */
@@ -585,12 +612,10 @@ wait_for_lease(int32 shard)
 static pg_noinline void
 wait_for_room(int64 tick)
 {
-	int32 shard = (PaddedShard *) my_call.shard - shards;
-
-	if (held_is_open(shard))
+	if (held_is_open(my_call.shard))
 		wait_for_tick_after(tick);
 	else
-		wait_for_lease(shard);
+		wait_for_lease(my_call.shard);
 }
 
 /*
@@ -626,22 +651,20 @@ wait_for_room_on(const OwnShards *own, int64 tick)
 }
 
 /* Mint on one shard, waiting for the next tick while this one is exhausted. */
-static int64
-mint_on(const Layout *layout, int32 shard)
+static inline int64
+mint_on(int32 shard)
 {
-	ShardState *state = &shards[shard].state;
-	int64		position;
-
-	my_call = (MintCall){.shard = state};
+	my_call = (MintCall){.shard = shard};
 	for (;;)
 	{
-		int64	tick = read_tick();
-		Outcome outcome = take(state, layout, tick, 0, &position);
+		int64 id;
 
-		if (outcome == TAKEN)
-			return layout_id_at(layout, position, shard);
-		if (outcome == EXHAUSTED)
-			wait_for_room(tick);
+		read_tick();
+		id = take(shard, 0);
+		if (likely(id >= 0))
+			return id;
+		if (id == EXHAUSTED)
+			wait_for_room(present.number);
 	}
 }
 
@@ -667,8 +690,10 @@ place_of_shard(const OwnShards *own, int32 shard)
 static bool
 owns_shard(const OwnShards *own, int32 shard)
 {
-	int place = place_of_shard(own, shard);
+	int place = shard - own->shard[0]; /* in a list without gaps */
 
+	if (place < 0 || place >= own->count || own->shard[place] != shard)
+		place = place_of_shard(own, shard);
 	return place < own->count && own->shard[place] == shard;
 }
 
@@ -683,15 +708,64 @@ place_to_begin(const OwnShards *own)
 	return met_others ? my_backend_index() % own->count : 0;
 }
 
-/* The place of a shard, which is likely to be that of the last one asked for. */
-static inline int
-place_to_go_on(const OwnShards *own, int32 shard)
+/* Is an id's sequence number above its shard? */
+static inline bool
+goes_round(void)
 {
-	static int place = 0;
+	return my_layout->sequence_shift > my_layout->shard_shift;
+}
 
-	if (place >= own->count || own->shard[place] != shard)
-		place = place_of_shard(own, shard);
-	return place;
+/*
+ * Where it goes on in the tick of its last id: where it is, unless the own shards
+ * have changed.
+ */
+static inline int
+place_to_go_on(const OwnShards *own)
+{
+	if (unlikely(goes_round()))
+		return place_of_shard(own, my_last_own_shard + 1) % own->count;
+	if (likely(my_place < own->count &&
+			   own->shard[my_place] == my_last_own_shard))
+		return my_place;
+	return place_of_shard(own, my_last_own_shard);
+}
+
+/* Take an id at a place among the own shards. */
+static pg_attribute_always_inline int64
+take_at(const OwnShards *own, int place)
+{
+	int64 floor = 0;
+
+	my_place = place;
+	my_call.shard = own->shard[place];
+	if (unlikely(goes_round()))
+		floor =
+			layout_position_after(my_layout, my_last_own_id, my_call.shard);
+	return take(my_call.shard, floor);
+}
+
+/* Take one at the first place from "begin" to before "end" that has one. */
+static pg_noinline int64
+take_between(const OwnShards *own, int begin, int end)
+{
+	int64 id = EXHAUSTED;
+
+	for (int i = begin; i < end && id == EXHAUSTED; i++)
+		id = take_at(own, i < own->count ? i : i - own->count);
+	return id;
+}
+
+/*
+ * Note that the first id in a tick was taken.  A session has met others if ids of
+ * the tick were on the shard where it begins, and it did not mint in this tick
+ * itself, in whatever way.
+ */
+static pg_noinline void
+note_others(int64 id)
+{
+	if (layout_sequence(my_layout, id) > spread_position() - present.first &&
+		layout_tick(my_layout, my_last_id()) != present.number)
+		met_others = true;
 }
 
 /*
@@ -704,52 +778,35 @@ place_to_go_on(const OwnShards *own, int32 shard)
  * With the sequence above the shard, the search goes round from the next shard
  * on, which makes the closest id and uses all shards evenly; the floor tells
  * which positions follow.
- *
- * A session has met others if it finds ids of this tick on the shard where it
- * begins, and did not mint in this tick itself, in whatever way.
  */
-static int64
-mint_on_own(const Layout *layout, const OwnShards *own)
+static inline int64
+mint_on_own(const OwnShards *own)
 {
-	bool  goes_round = layout->sequence_shift > layout->shard_shift;
-	int64 last_id = my_last_own_id;
-	int64 position;
-
-	my_call = (MintCall){.shard = &shards[own->shard[0]].state};
+	my_call = (MintCall){.shard = own->shard[0]};
 	for (;;)
 	{
-		int64	tick = read_tick();
-		bool	is_new = layout_tick(layout, last_id) != tick;
-		int		begin = is_new ?
-							place_to_begin(own) :
-							place_to_go_on(own, layout_shard(layout, last_id) +
-													goes_round);
-		int		end = is_new || goes_round ? begin + own->count : own->count;
-		Outcome outcome = EXHAUSTED;
+		int64 id;
+		bool  is_new;
+		int	  begin;
+		int	  end;
 
-		for (int i = begin; i < end && outcome == EXHAUSTED; i++)
+		read_tick();
+		is_new = layout_tick(my_layout, my_last_own_id) != present.number;
+		begin = is_new ? place_to_begin(own) : place_to_go_on(own);
+		end = is_new || goes_round() ? begin + own->count : own->count;
+		id = begin < own->count ? take_at(own, begin) : EXHAUSTED;
+		if (unlikely(id == EXHAUSTED))
+			id = take_between(own, begin + 1, end);
+		if (likely(id >= 0))
 		{
-			int32 shard = own->shard[i < own->count ? i : i - own->count];
-			int64 floor =
-				goes_round ? layout_position_after(layout, last_id, shard) : 0;
-
-			my_call.shard = &shards[shard].state;
-			outcome = take(my_call.shard, layout, tick, floor, &position);
-			if (outcome == TAKEN)
-			{
-				int64 id = layout_id_at(layout, position, shard);
-
-				if (is_new &&
-					position >
-						layout_first_position(layout, tick, settings_spread) &&
-					layout_tick(layout, my_last_id()) != tick)
-					met_others = true;
-				my_last_own_id = id;
-				return id;
-			}
+			if (unlikely(is_new))
+				note_others(id);
+			my_last_own_shard = my_call.shard;
+			my_last_own_id = id;
+			return id;
 		}
-		if (outcome == EXHAUSTED)
-			own = wait_for_room_on(own, tick);
+		if (id == EXHAUSTED)
+			own = wait_for_room_on(own, present.number);
 	}
 }
 
@@ -785,13 +842,13 @@ begin_to_mint(void)
 		hold_mark();
 }
 
-/* The layout to mint with. */
-static pg_attribute_always_inline const Layout *
+/* The slot to mint with. */
+static pg_attribute_always_inline BackendSlot *
 prepare_to_mint(void)
 {
 	if (unlikely(my_hold != HOLDS_FIRST_ID || settings_refuse_clone))
 		begin_to_mint();
-	return my_layout;
+	return my_slot;
 }
 
 /*
@@ -808,8 +865,26 @@ shards_not_listed(void)
 			 errmsg("no shard is configured for this server"),
 			 errhint(
 				 "Set \"snowflake.shards\" to the shards that are this server's alone, such as '5' or '0-7', or name a shard, as in snowflake_nextval(5).")));
-	my_call = (MintCall){.shard = &shards[0].state};
+	my_call = (MintCall){.shard = 0};
 	return find_own_shards();
+}
+
+/* Raise the error that the caller may not mint on this shard. */
+pg_noreturn static void
+report_shard(int32 shard)
+{
+	int64 last_shard = layout_last_shard(my_layout);
+
+	if (shard < 0 || shard > last_shard)
+		report_part_range(my_layout, "shard", shard, last_shard);
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+		 errmsg("shard %d is not one of this server's", shard),
+		 errdetail("\"snowflake.shards\" is \"%s\".",
+				   settings_own_shards_text()),
+		 errhint(
+			 "Call snowflake_nextval() without an argument to mint on this server's own shards.")));
 }
 
 /* snowflake_nextval(shard int) */
@@ -817,33 +892,25 @@ Datum
 snowflake_nextval_shard(PG_FUNCTION_ARGS)
 {
 	int32			 shard = PG_GETARG_INT32(0);
-	const Layout	*layout = prepare_to_mint();
-	const OwnShards *own = settings_asked_shards();
+	BackendSlot		*slot = prepare_to_mint();
+	const OwnShards *own = settings_asked_shards;
 
-	if (shard < 0 || shard > layout_last_shard(layout))
-		report_part_range(layout, "shard", shard, layout_last_shard(layout));
-	if (own->count > 0 && !owns_shard(own, shard))
-		ereport(
-			ERROR,
-			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-			 errmsg("shard %d is not one of this server's", shard),
-			 errdetail("\"snowflake.shards\" is \"%s\".",
-					   settings_own_shards_text()),
-			 errhint(
-				 "Call snowflake_nextval() without an argument to mint on this server's own shards.")));
-	PG_RETURN_INT64(note_mint(mint_on(layout, shard)));
+	if (own->count > 0 ? !owns_shard(own, shard) :
+						 shard < 0 || shard > layout_last_shard(my_layout))
+		report_shard(shard);
+	PG_RETURN_INT64(note_mint(slot, mint_on(shard)));
 }
 
 /* snowflake_nextval() */
 Datum
 snowflake_nextval(PG_FUNCTION_ARGS)
 {
-	const Layout	*layout = prepare_to_mint();
-	const OwnShards *own = settings_own_shards();
+	BackendSlot		*slot = prepare_to_mint();
+	const OwnShards *own = settings_own_shards;
 
 	if (own->count == 0)
 		own = shards_not_listed();
-	PG_RETURN_INT64(note_mint(mint_on_own(layout, own)));
+	PG_RETURN_INT64(note_mint(slot, mint_on_own(own)));
 }
 
 /* The last id that this session minted. */

@@ -141,8 +141,8 @@ void
 held_shmem_startup(void)
 {
 	bool found;
-	bool on = settings_registry()[0] != '\0' ||
-			  settings_asked_shards()->automatic > 0;
+	bool on =
+		settings_registry()[0] != '\0' || settings_asked_shards->automatic > 0;
 
 	held_lock = &GetNamedLWLockTranche(SERVER_LOCKS)[3].lock;
 	state = ShmemInitStruct("snowflake leases", held_shmem_size(), &found);
@@ -452,7 +452,7 @@ copy_shards(const OwnShards *own)
 const OwnShards *
 held_own_shards(void)
 {
-	const OwnShards *asked = settings_asked_shards();
+	const OwnShards *asked = settings_asked_shards;
 	OwnShards		*before = my_shards;
 	OwnShards		*own;
 
@@ -667,7 +667,7 @@ report_not_asked(int32 shard)
 static int32
 first_asked(void)
 {
-	const OwnShards *asked = settings_asked_shards();
+	const OwnShards *asked = settings_asked_shards;
 
 	return asked->count > 0 ? asked->shard[0] : HELD_ANY;
 }
@@ -682,7 +682,7 @@ compare_shards(const void *one, const void *other)
 static bool
 is_asked_for(int32 shard)
 {
-	const OwnShards *asked = settings_asked_shards();
+	const OwnShards *asked = settings_asked_shards;
 
 	return asked->count == 0 || bsearch(&shard, asked->shard, asked->count,
 										sizeof(int32), compare_shards) != NULL;

@@ -137,7 +137,7 @@ this_call(FunctionCallInfo fcinfo, WindowObject window)
 static bool
 is_own_shard(int32 shard)
 {
-	const OwnShards *own = settings_asked_shards();
+	const OwnShards *own = settings_asked_shards;
 
 	for (int i = 0; i < own->count; i++)
 	{

@@ -92,26 +92,26 @@ ids_before(LayoutIdRange since)
 LayoutIdRange
 layout_ids(const Layout *layout, LayoutComparison comparison, TimestampTz time)
 {
-	LayoutIdRange since = ids_since(layout, time, false);
-	LayoutIdRange after = ids_since(layout, time, true);
-	LayoutIdRange until = ids_before(after);
+	LayoutIdRange since;
+	LayoutIdRange until;
 
 	switch (comparison)
 	{
 		case LAYOUT_LT:
-			return ids_before(since);
+			return ids_before(ids_since(layout, time, false));
 		case LAYOUT_LE:
-			return until;
+			return ids_before(ids_since(layout, time, true));
 		case LAYOUT_EQ:
 			break;
 		case LAYOUT_GE:
-			return since;
+			return ids_since(layout, time, false);
 		case LAYOUT_GT:
-			return after;
+			return ids_since(layout, time, true);
 	}
-	since.first = Max(since.first, until.first);
-	since.last = Min(since.last, until.last);
-	return since;
+	since = ids_since(layout, time, false);
+	until = ids_before(ids_since(layout, time, true));
+	return (LayoutIdRange){Max(since.first, until.first),
+						   Min(since.last, until.last)};
 }
 
 /*

@@ -393,7 +393,7 @@ propose_fence(RegistryCaller *caller, const char *arguments)
 static int
 close_surplus(bool all, Lease *surplus)
 {
-	const OwnShards *asked = settings_asked_shards();
+	const OwnShards *asked = settings_asked_shards;
 	int				 held = 0;
 	int				 count = 0;
 
@@ -657,8 +657,8 @@ open_all(void)
 static void
 apply_settings(void)
 {
-	bool on = settings_registry()[0] != '\0' ||
-			  settings_asked_shards()->automatic > 0;
+	bool on =
+		settings_registry()[0] != '\0' || settings_asked_shards->automatic > 0;
 
 	if (on && !held_is_on())
 	{

@@ -480,7 +480,7 @@ char *
 registry_lease_arguments(const Lease *held, int nheld, const int32 *preferred,
 						 int npreferred)
 {
-	const OwnShards *asked = settings_asked_shards();
+	const OwnShards *asked = settings_asked_shards;
 	StringInfoData	 arguments;
 
 	begin_arguments(&arguments);

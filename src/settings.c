@@ -53,12 +53,12 @@ static int	 lease_ms;
 bool settings_refuse_clone;
 int	 settings_spread;
 
-/* as the check hooks parsed them */
-static const Layout	   *setting_layout;
-static const OwnShards *asked_shards;
+/* as the check hooks parsed them; shards are asked for with each id, too */
+static const Layout *setting_layout;
+const OwnShards		*settings_asked_shards;
 
 /* what is minted on: as asked, or the part of it that the server has leased */
-static const OwnShards *own_shards;
+const OwnShards *settings_own_shards;
 
 static bool check_layout(char **text, void **parsed, GucSource source);
 static void assign_layout(const char *text, void *parsed);
@@ -193,24 +193,11 @@ settings_layout(void)
 	return setting_layout;
 }
 
-const OwnShards *
-settings_own_shards(void)
-{
-	return own_shards;
-}
-
-/* As the setting asks for them. */
-const OwnShards *
-settings_asked_shards(void)
-{
-	return asked_shards;
-}
-
 /* Mint on these, until the setting changes. */
 void
 settings_narrow_shards(const OwnShards *own)
 {
-	own_shards = own;
+	settings_own_shards = own;
 }
 
 const char *
@@ -323,5 +310,5 @@ check_shards(char **text, void **parsed, GucSource source)
 static void
 assign_shards(const char *text, void *parsed)
 {
-	asked_shards = own_shards = parsed;
+	settings_asked_shards = settings_own_shards = parsed;
 }

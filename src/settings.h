@@ -30,17 +30,19 @@ typedef struct OwnShards
 extern bool settings_refuse_clone;
 extern int	settings_spread;
 
+/* As the setting asks for them, and those of them that are minted on. */
+extern const OwnShards *settings_asked_shards;
+extern const OwnShards *settings_own_shards;
+
 extern void settings_define(void);
 
-extern bool				settings_preloaded(void);
-extern const Layout	   *settings_layout(void);
-extern const OwnShards *settings_own_shards(void);
-extern const OwnShards *settings_asked_shards(void);
-extern void				settings_narrow_shards(const OwnShards *own);
-extern const char	   *settings_own_shards_text(void);
-extern int				settings_clock_tolerance_ms(void);
-extern int				settings_reserve_ms(void);
-extern const char	   *settings_registry(void);
-extern int				settings_lease_ms(void);
+extern bool			 settings_preloaded(void);
+extern const Layout *settings_layout(void);
+extern void			 settings_narrow_shards(const OwnShards *own);
+extern const char	*settings_own_shards_text(void);
+extern int			 settings_clock_tolerance_ms(void);
+extern int			 settings_reserve_ms(void);
+extern const char	*settings_registry(void);
+extern int			 settings_lease_ms(void);
 
 #endif /* SNOWFLAKE_SETTINGS_H */

@@ -28,7 +28,8 @@
  */
 #include "postgres.h"
 
-#include "catalog/namespace.h"
+#include "access/stratnum.h"
+#include "catalog/pg_opfamily_d.h"
 #include "catalog/pg_type_d.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -130,12 +131,12 @@ snowflake_last_until(PG_FUNCTION_ARGS)
  *-------------------------------------------------------------------------
  */
 
-/* id OPERATOR bound, by bigint's own operator */
-static Expr *
-compare_id(Node *id, const char *op, Node *bound)
+/* A comparison of an id with a bound, by bigint's own operator. */
+static Node *
+compare_id(Node *id, StrategyNumber strategy, Node *bound)
 {
-	List *name = list_make2(makeString("pg_catalog"), makeString(pstrdup(op)));
-	Oid	  oid = OpernameGetOprid(name, INT8OID, INT8OID);
+	Oid oid =
+		get_opfamily_member(INTEGER_BTREE_FAM_OID, INT8OID, INT8OID, strategy);
 	Node *as_bigint = applyRelabelType(copyObject(id), INT8OID, -1, InvalidOid,
 									   COERCE_IMPLICIT_CAST, -1, false);
 	OpExpr *clause =
@@ -143,7 +144,7 @@ compare_id(Node *id, const char *op, Node *bound)
 								 (Expr *) bound, InvalidOid, InvalidOid);
 
 	set_opfuncid(clause);
-	return (Expr *) clause;
+	return (Node *) clause;
 }
 
 static Node *
@@ -160,55 +161,73 @@ compare_with_range(Node *id, LayoutIdRange range)
 	List *clauses = NIL;
 
 	if (range.first > PG_INT64_MIN || range.last == PG_INT64_MAX)
-		clauses = lappend(clauses,
-						  compare_id(id, ">=", bigint_constant(range.first)));
+		clauses = lappend(clauses, compare_id(id, BTGreaterEqualStrategyNumber,
+											  bigint_constant(range.first)));
 	if (range.last < PG_INT64_MAX)
-		clauses = lappend(clauses,
-						  compare_id(id, "<=", bigint_constant(range.last)));
+		clauses = lappend(clauses, compare_id(id, BTLessEqualStrategyNumber,
+											  bigint_constant(range.last)));
 	return list_length(clauses) == 1 ? linitial(clauses) :
 									   (Node *) make_andclause(clauses);
 }
 
-/* id OPERATOR function(time) */
+/*
+ * A comparison of an id with the bound that a function of ours gives for a time;
+ * NULL if the user may not call that.
+ */
 static Node *
-compare_with_bound(Node *id, const char *op, Oid function, Node *time)
+compare_with_bound(const FuncExpr *call, Node *id, StrategyNumber strategy,
+				   const char *function, Node *time)
 {
-	return (Node *) compare_id(
-		id, op,
-		(Node *) makeFuncExpr(function, INT8OID, list_make1(copyObject(time)),
-							  InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL));
+	const Oid type = TIMESTAMPTZOID;
+	Oid		  bound = stand_in_function(call, function, &type, 1);
+
+	if (!OidIsValid(bound))
+		return NULL;
+	return compare_id(id, strategy,
+					  (Node *) makeFuncExpr(bound, INT8OID,
+											list_make1(copyObject(time)),
+											InvalidOid, InvalidOid,
+											COERCE_EXPLICIT_CALL));
 }
 
-/* The bound of a time that is known only when the query runs. */
+/*
+ * The bound of a time that is known only when the query runs: one, and of "="
+ * two.
+ */
 static Node *
 compare_with_time(const FuncExpr *call, Node *id, LayoutComparison comparison,
 				  Node *time)
 {
-	const Oid type = TIMESTAMPTZOID;
-	Oid before = stand_in_function(call, "snowflake_last_before", &type, 1);
-	Oid until = stand_in_function(call, "snowflake_last_until", &type, 1);
+	Node *after;
+	Node *until;
 
-	if (!OidIsValid(before) || !OidIsValid(until))
-		return NULL;
 	switch (comparison)
 	{
 		case LAYOUT_LT:
-			return compare_with_bound(id, "<=", before, time);
+			return compare_with_bound(call, id, BTLessEqualStrategyNumber,
+									  "snowflake_last_before", time);
 		case LAYOUT_LE:
-			return compare_with_bound(id, "<=", until, time);
+			return compare_with_bound(call, id, BTLessEqualStrategyNumber,
+									  "snowflake_last_until", time);
 		case LAYOUT_EQ:
 			break;
 		case LAYOUT_GE:
-			return compare_with_bound(id, ">", before, time);
+			return compare_with_bound(call, id, BTGreaterStrategyNumber,
+									  "snowflake_last_before", time);
 		case LAYOUT_GT:
-			return compare_with_bound(id, ">", until, time);
+			return compare_with_bound(call, id, BTGreaterStrategyNumber,
+									  "snowflake_last_until", time);
 	}
 	/* as with the server's own inlining, no subquery is executed twice */
 	if (contain_subplans(id) || contain_subplans(time))
 		return NULL;
-	return (Node *) make_andclause(
-		list_make2(compare_with_bound(id, ">", before, time),
-				   compare_with_bound(id, "<=", until, time)));
+	after = compare_with_bound(call, id, BTGreaterStrategyNumber,
+							   "snowflake_last_before", time);
+	until = compare_with_bound(call, id, BTLessEqualStrategyNumber,
+							   "snowflake_last_until", time);
+	if (after == NULL || until == NULL)
+		return NULL;
+	return (Node *) make_andclause(list_make2(after, until));
 }
 
 /* Is there an index condition to be had: an id, and a time from elsewhere? */

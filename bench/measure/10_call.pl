@@ -11,6 +11,7 @@ use Bench;
 my %call = (
 	'nothing' => 'noop()',
 	'nothing, given a shard' => 'noop(i & 63)',
+	'clock and lock' => 'clock_and_lock()',
 	'snowflake' => 'snowflake_nextval()',
 	'snowflake, given a shard' => 'snowflake_nextval(i & 63)',
 	'nextval, CACHE 1' => "nextval('cache_1')",

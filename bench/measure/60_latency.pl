@@ -37,6 +37,21 @@ sub percentile
 	die "nothing was called\n";
 }
 
+# The latencies of all calls of so many sessions, by length.
+sub histogram
+{
+	my ($subject, $sessions) = @_;
+	my ($function, $argument) = @{ $call{$subject} };
+
+	query('TRUNCATE latencies');
+	pgbench(
+		"INSERT INTO latencies SELECT ns, calls FROM call_latencies('$function', $argument, $ms)",
+		$sessions, 0,
+		transactions => 1,
+		settings => { 'snowflake.shards' => '0-63' });
+	return split(/\n/, query('SELECT ns, sum(calls) FROM latencies GROUP BY ns ORDER BY ns'));
+}
+
 measurement(
 	'latency',
 	rounds => by_mode(1, 2, 4),
@@ -44,17 +59,20 @@ measurement(
 	turns => [ map { [$_] } sort keys %call ],
 	take => sub {
 		my ($subject) = @_;
-		my ($function, $argument) = @{ $call{$subject} };
-		my @histogram;
+		my @histogram = histogram($subject, $sessions);
 
-		query('TRUNCATE latencies');
-		pgbench(
-			"INSERT INTO latencies SELECT ns, calls FROM call_latencies('$function', $argument, $ms)",
-			$sessions, 0,
-			transactions => 1,
-			settings => { 'snowflake.shards' => '0-63' });
-		@histogram = split(/\n/, query('SELECT ns, sum(calls) FROM latencies GROUP BY ns ORDER BY ns'));
 		record($subject, $_, percentile($_, @histogram), 'ns') for @percentiles;
+	});
+
+# the longest of all, where many sessions want the processor
+measurement(
+	'longest',
+	rounds => by_mode(1, 2, 8),
+	turns => [ map { [$_] } 'nothing', 'snowflake, own shards', 'nextval, CACHE 1000' ],
+	take => sub {
+		my ($subject) = @_;
+
+		record($subject, 64, percentile(100, histogram($subject, 64)), 'ns');
 	});
 
 1;

@@ -230,6 +230,8 @@ REVOKE EXECUTE ON FUNCTION snowflake_last_before(timestamptz) FROM PUBLIC;
 SET ROLE regress_snowflake_reader;
 EXPLAIN (COSTS OFF) SELECT FROM few WHERE id >= now();
 SELECT count(*) FROM few WHERE id >= now() - (now() - timestamptz '2026-01-01 00:01');
+-- only the bound that a comparison needs is looked up
+EXPLAIN (COSTS OFF) SELECT FROM few WHERE id > now();
 RESET ROLE;
 GRANT EXECUTE ON FUNCTION snowflake_last_before(timestamptz) TO PUBLIC;
 
