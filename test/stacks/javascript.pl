@@ -21,7 +21,7 @@ my $programs = "$FindBin::RealBin/javascript";
 # name => [ program, the packages that it needs ]
 my %libraries = (
 	TypeORM => [ 'typeorm.ts', 'typeorm', 'reflect-metadata' ],
-	Prisma => [ 'prisma.ts', 'prisma/config', '@prisma/adapter-pg', '@prisma/schema-engine-wasm/schema_engine_bg' ],
+	Prisma => [ 'prisma.ts', 'prisma', '@prisma/adapter-pg', '@prisma/schema-engine-wasm' ],
 	Drizzle => [ 'drizzle.ts', 'drizzle-orm', 'drizzle-kit' ],
 	Sequelize => [ 'sequelize.js', 'sequelize' ],
 	knex => [ 'knex.js', 'knex' ],
@@ -30,6 +30,7 @@ my %libraries = (
 	PostGraphile => [ 'postgraphile.js', 'postgraphile', 'graphql' ],
 	MikroORM => [ 'mikroorm.ts', '@mikro-orm/postgresql', 'reflect-metadata' ],
 );
+my $has_node = has_program('node', '--version');
 my @looks_at_tables = qw(Prisma Drizzle MikroORM PostGraphile);
 
 local $ENV{PRISMA_SCHEMA_ENGINE_BINARY} = "$programs/prisma_engine.js";
@@ -40,12 +41,16 @@ chdir($programs) || die "$programs: $!";
 sub has_package
 {
 	my ($package) = @_;
-	return has_program('node', '--input-type=module', '-e', "await import('$package')");
+	return -e "node_modules/$package/package.json";
 }
 
 shows_what_is_tested('doc/javascript.md', 'javascript|typescript|prisma|sql',
 	map { "$programs/$_" } 'schema_of_its_own.sql', 'drizzle_schema.ts', 'drizzle.config.ts', 'schema.prisma', 'prisma.config.ts',
 	map { $_->[0] } values %libraries);
+
+my %version = slurp_file('package.json') =~ /"([^"]+)": "(\d[^"]*)"/g;
+my @names = qw(typeorm prisma drizzle-orm drizzle-kit sequelize knex postgres kysely @mikro-orm/core postgraphile);
+is_deeply([ grep { page_text('doc/javascript.md') !~ /^\|.*\Q$version{$_}\E/m } @names ], [], 'the page names the versions that are tested');
 
 my $node = stack_server('javascript', conf => "timezone = 'Asia/Kolkata'\n");
 
@@ -57,6 +62,7 @@ sub run_library
 	my $database = lc("${name}_$schema") =~ s/\W//gr;
 	my @missing = grep { !has_package($_) } 'tsx', 'pg', @packages;
 
+	return missing($name, 'Node.js') if !$has_node;
 	return missing($name, "the package @missing") if @missing;
 	$node->safe_psql('postgres', "CREATE DATABASE $database");
 	$node->safe_psql($database,
@@ -70,7 +76,8 @@ sub run_library
 # Prisma's client is generated, and by its type the page is checked.
 SKIP:
 {
-	skip('Prisma, or TypeScript, is not installed', 2) if !has_package('prisma/config') || !has_package('typescript');
+	skip('Node.js, Prisma or TypeScript is not installed', 2)
+	  if !$has_node || !has_package('prisma') || !has_package('typescript');
 	command_ok([ qw(node node_modules/prisma/build/index.js generate) ], 'Prisma generates its client');
 	command_ok([ qw(node node_modules/typescript/bin/tsc -p .) ], 'what is written in TypeScript agrees with the types of the libraries');
 }

@@ -96,7 +96,7 @@ export async function check(functions, forms = {}) {
         [{ id: ID, related: `{${ID},${NEIGHBOUR}}` }], 'a given id is stored with all its digits, and an array');
     for (const send of sends) {
         const photo = await findPhoto(send(ID));
-        same([photo.id, photo.url, photo.related], [integer(ID), 'odd', convert([ID, NEIGHBOUR])],
+        same([photo?.id, photo?.url, photo?.related], [integer(ID), 'odd', convert([ID, NEIGHBOUR])],
             `a row is found by a ${typeof send(0)}, and its ids are read as ${kind}`);
         same((await findPhotos([ID, String(first)].map(send))).map((row) => row.id), [integer(ID), first],
             `rows are found by an array of ${typeof send(0)}`);

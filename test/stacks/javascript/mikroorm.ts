@@ -1,5 +1,6 @@
 // mikroorm.ts -- ids of snowflake by MikroORM
 
+import { ManyToOne } from '@mikro-orm/postgresql';
 import { ID, check, done, ok, query, same, value } from './check.js';
 
 import 'reflect-metadata';
@@ -165,4 +166,24 @@ same([await value(COLUMN), await pending(orm)], ['snowflake snowflake_nextval()'
 await check({ addPhoto, findPhoto, findPhotos, page, photosSince, fetchIds, toJson: JSON.stringify });
 same(await pending(orm), [], 'and has none after that');
 await orm.close();
+
+// A foreign key
+@Entity({ tableName: 'likes' })
+class Like {
+    @PrimaryKey({ type: 'string', columnType: 'snowflake', defaultRaw: 'snowflake_nextval()' })
+    id!: string & Opt;
+
+    @ManyToOne(() => Photo)
+    photo!: Photo;
+}
+
+const withLikes = await MikroORM.init({ ...orm.config.getAll(), entities: [Photo, Like] } as any);
+await withLikes.schema.updateSchema();
+same(await pending(withLikes), [], 'with a foreign key: nothing to migrate');
+const em = withLikes.em.fork();
+em.create(Like, { photo: em.getReference(Photo, ID) });
+await em.flush();
+same(await query('SELECT pg_typeof(photo_id)::text AS type, photo_id::text AS id FROM likes'),
+    [{ type: 'snowflake', id: ID }], 'and it has the type of the key');
+await withLikes.close();
 done();

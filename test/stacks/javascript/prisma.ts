@@ -94,6 +94,10 @@ same(views, ['view of_application', 'view pg_stat_snowflake', 'view pg_stat_snow
 ok(/is now in sync/.test(cli('db', 'push')), 'db push makes the table');
 same(await value(COLUMN), 'bigint snowflake_nextval()', 'with a bigint column and the DEFAULT');
 await check({ addPhoto, findPhoto, findPhotos, page, photosSince, fetchIds, toJson }, { integer: BigInt, sends: [BigInt] });
+
+const now = new Date();
+const [{ epoch }] = await prisma.$queryRaw<{ epoch: number }[]>`SELECT extract(epoch FROM ${now}::timestamptz)::float8 AS epoch`;
+ok(Math.abs(epoch * 1000 - now.getTime()) > 3600000, 'a Date in raw SQL is taken for a time of another zone');
 ok(/is already in sync/.test(cli('db', 'push')), 'and then db push has no more to do');
 ok(/id +BigInt +@id @default\(dbgenerated\("snowflake_nextval\(\)"\)\)/.test(cli('db', 'pull', '--print')), 'db pull gives the same');
 

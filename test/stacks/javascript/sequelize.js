@@ -1,6 +1,6 @@
 // sequelize.js -- ids of snowflake by Sequelize
 
-import { check, done, ok, query, same, value } from './check.js';
+import { ID, check, done, ok, query, same, value } from './check.js';
 
 import { DataTypes, Op, Sequelize } from 'sequelize';
 
@@ -72,7 +72,17 @@ for (const type of ['snowflake', 'bigint']) {
     same([await value(COLUMN), await value('SELECT array_agg(id::text ORDER BY id) FROM photos')],
         [`${type} snowflake_nextval()`, before], 'which is as it was');
 }
-await query('TRUNCATE photos');
+// A foreign key
+await query('ALTER TABLE photos ALTER id TYPE snowflake');
+const Like = sequelize.define('Like', { id: { ...Photo.getAttributes().id } }, { tableName: 'likes', timestamps: false });
+Like.belongsTo(Photo, { foreignKey: 'photo' });
+await Like.sync();
+await Like.create({ photo: ID });
+same(await query('SELECT pg_typeof(photo)::text AS type, photo::text AS id FROM likes'),
+    [{ type: 'snowflake', id: ID }], 'a foreign key has the type of the key');
+
+// A bigint column
+await query('DROP TABLE likes; TRUNCATE photos; ALTER TABLE photos ALTER id TYPE bigint');
 await check({ addPhoto, findPhoto, findPhotos, page, photosSince, fetchIds, toJson: JSON.stringify });
 
 // A model for a bigint column

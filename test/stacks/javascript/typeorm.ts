@@ -1,5 +1,6 @@
 // typeorm.ts -- ids of snowflake by TypeORM
 
+import { ManyToOne } from 'typeorm';
 import { ID, check, done, failure, ok, query, same, value } from './check.js';
 
 import 'reflect-metadata';
@@ -139,4 +140,25 @@ await check({ addPhoto, findPhoto, findPhotos, page, photosSince, fetchIds, toJs
 await query('TRUNCATE photos; ALTER TABLE photos ALTER id TYPE bigint');
 await check({ addPhoto, findPhoto, findPhotos, page, photosSince, fetchIds, toJson: JSON.stringify });
 await dataSource.destroy();
+
+// A foreign key
+@Entity('likes')
+class Like {
+    @PrimaryColumn({ type: snowflake, default: () => 'snowflake_nextval()' })
+    id!: string;
+
+    @ManyToOne(() => Photo)
+    photo!: Photo;
+}
+
+await makeTable('snowflake');
+const withLikes = new DataSource({ ...dataSource.options, entities: [Photo, Like] } as any);
+withLikes.driver.supportedDataTypes.push(snowflake);
+await withLikes.initialize();
+await withLikes.synchronize();
+same(await pending(withLikes), [], 'with a foreign key: nothing to migrate');
+await withLikes.getRepository(Like).save({ photo: { id: ID } });
+same(await query('SELECT pg_typeof("photoId")::text AS type, "photoId"::text AS id FROM likes'),
+    [{ type: 'snowflake', id: ID }], 'and it has the type of the key');
+await withLikes.destroy();
 done();
