@@ -35,12 +35,21 @@ if (!has_program('cargo', '--version') || @crates < @libraries)
 # cargo writes beside the programs
 my $dir = PostgreSQL::Test::Utils::tempdir();
 IPC::Run::run([ 'cp', '-r', $programs, "$dir/programs" ]) or die 'could not copy the programs';
-local $ENV{CARGO_HOME} = "$dir/cargo";
-my $built = build_program(
-	'Rust', qw(cargo build --offline --quiet --manifest-path), "$dir/programs/Cargo.toml",
+my @build = (
+	qw(cargo build --offline --quiet --manifest-path), "$dir/programs/Cargo.toml",
 	'--config', 'source.crates-io.replace-with="debian"',
 	'--config', "source.debian.directory=\"$crates\"");
+
+# sqlx's macros ask a server for types
 my $node = stack_server('rust');
+$node->safe_psql('postgres', slurp_file("$FindBin::RealBin/tables.sql"));
+local @ENV{qw(CARGO_HOME DATABASE_URL)} =
+  ("$dir/cargo", 'postgres://' . getpwuid($<) . '@localhost:' . $node->port . '/postgres?host=' . $node->host);
+
+my $built = build_program('Rust', @build, map { ('--bin', $_->[1]) } @libraries);
+my $output = '';
+ok(!IPC::Run::run([ @build, '--bin', 'careless' ], '<', '/dev/null', '>&', \$output), "sqlx: a macro that is not told that a column is an Id does not compile");
+like($output, qr/unsupported type snowflake of column/, 'and says why');
 
 for my $library ($built ? @libraries : ())
 {

@@ -9,8 +9,8 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
-use sqlx::postgres::{PgArgumentBuffer, PgConnectOptions, PgHasArrayType, PgPool, PgRow, PgTypeInfo, PgValueRef};
-use sqlx::{Decode, Encode, FromRow, Postgres, Row, Type, TypeInfo};
+use sqlx::postgres::{PgArgumentBuffer, PgConnectOptions, PgHasArrayType, PgPool, PgTypeInfo, PgValueRef};
+use sqlx::{Decode, Encode, FromRow, Postgres, Type, TypeInfo};
 
 use id::Id;
 use library::{done, is_snowflake, ok, Library, Rows, ODD};
@@ -47,16 +47,10 @@ impl PgHasArrayType for Id {
     }
 }
 
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize, FromRow)]
 struct Photo {
     id: Id,
     url: String,
-}
-
-impl FromRow<'_, PgRow> for Photo {
-    fn from_row(row: &PgRow) -> sqlx::Result<Photo> {
-        Ok(Photo { id: row.try_get("id")?, url: row.try_get("url")? })
-    }
 }
 
 /// The id of the new row.
@@ -86,6 +80,21 @@ async fn photos_since(db: &PgPool, from: DateTime<Utc>) -> sqlx::Result<Vec<Phot
         .await
 }
 
+/// A row, by the macro: the column is told to be an Id.
+async fn find_photo(db: &PgPool, id: Id) -> sqlx::Result<Option<Photo>> {
+    sqlx::query_as!(Photo, r#"SELECT id AS "id: Id", url FROM photos WHERE id = $1"#, id.0)
+        .fetch_optional(db)
+        .await
+}
+
+/// A row with an id that was fetched ahead, by the macro: the parameter is told to be an Id.
+async fn put_photo(db: &PgPool, photo: &Photo) -> sqlx::Result<()> {
+    sqlx::query!("INSERT INTO photos (id, url) VALUES ($1, $2)", photo.id as Id, photo.url)
+        .execute(db)
+        .await?;
+    Ok(())
+}
+
 /// Ids for rows that are not yet written.
 async fn fetch_ids(db: &PgPool, n: i32) -> sqlx::Result<Vec<Id>> {
     sqlx::query_scalar("SELECT snowflake_nextval() FROM generate_series(1, $1)").bind(n).fetch_all(db).await
@@ -101,10 +110,6 @@ fn ids(ids: &[i64]) -> Vec<Id> {
     ids.iter().copied().map(Id).collect()
 }
 
-async fn find_photo(db: &PgPool, id: Id) -> Option<Photo> {
-    sqlx::query_as("SELECT id, url FROM photos WHERE id = $1").bind(id).fetch_optional(db).await.unwrap()
-}
-
 fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let db = runtime.block_on(PgPool::connect_with(PgConnectOptions::new())).unwrap();
@@ -112,10 +117,10 @@ fn main() {
     Library {
         add: &|url| runtime.block_on(add_photo(&db, url)).unwrap().0,
         put: &|id, url| {
-            let insert = sqlx::query("INSERT INTO photos VALUES ($1, $2)").bind(Id(id)).bind(url).execute(&db);
-            assert_eq!(runtime.block_on(insert).unwrap().rows_affected(), 1);
+            let photo = Photo { id: Id(id), url: url.to_string() };
+            runtime.block_on(put_photo(&db, &photo)).unwrap();
         },
-        find: &|id| runtime.block_on(find_photo(&db, Id(id))).map(|photo| photo.url),
+        find: &|id| runtime.block_on(find_photo(&db, Id(id))).unwrap().map(|photo| photo.url),
         find_many: &|wanted| rows(runtime.block_on(find_photos(&db, &ids(wanted)))),
         page: &|last, size| rows(runtime.block_on(page(&db, Id(last), size))),
         since: &|from| rows(runtime.block_on(photos_since(&db, from))),
@@ -125,7 +130,7 @@ fn main() {
             runtime.block_on(add).unwrap()
         },
         json: &|id| {
-            let photo = runtime.block_on(find_photo(&db, Id(id))).unwrap();
+            let photo = runtime.block_on(find_photo(&db, Id(id))).unwrap().unwrap();
             let json = serde_json::to_string(&photo).unwrap();
             assert_eq!(serde_json::from_str::<Photo>(&json).unwrap(), photo);
             json
