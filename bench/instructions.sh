@@ -27,6 +27,7 @@ set -euo pipefail
 
 CALLS=100000
 EXPRESSIONS=(
+    'clock_and_lock()'
     'snowflake_nextval()'
     'snowflake_nextval(5)'
     "nextval('cache_1')"

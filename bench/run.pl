@@ -35,7 +35,7 @@ sub describe_machine
 	record_machine('flush of a page', said($flush) =~ / ([0-9.e-]+) s,/ ? sprintf('%.2f ms', $1 * 1000 / 100) : 'unknown');
 	record_machine('PostgreSQL', query('SHOW server_version'));
 	record_machine('snowflake', query(q(SELECT extversion FROM pg_extension WHERE extname = 'snowflake')));
-	record_machine(split(/\|/)) for split(/\n/, query(<<'SQL'));
+	record_machine(split(/\|/, $_, -1)) for split(/\n/, query(<<'SQL'));
 SELECT name, current_setting(name) FROM pg_settings
 WHERE name LIKE 'snowflake.%' AND setting <> '' OR name IN ('autovacuum', 'checkpoint_timeout', 'fsync', 'full_page_writes', 'jit',
 	'max_parallel_workers_per_gather', 'max_wal_size', 'shared_buffers', 'synchronous_commit', 'wal_level')

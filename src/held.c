@@ -531,19 +531,26 @@ report_registry(const HeldReport *report, TimestampTz end)
 					 "shards to this server.")));
 }
 
-/* Which refusal is about the shard, or about all? */
+/*
+ * Which refusal is about the shard?  With "auto" it is that none is free: which
+ * shard the server held before does not matter.
+ */
 static const Refusal *
 find_refusal(const HeldReport *report, int32 shard)
 {
+	const Refusal *found = NULL;
+
 	for (int i = 0; i < report->refusals; i++)
 	{
 		const Refusal *refusal = &report->refusal[i];
 
-		if (shard == HELD_ANY || refusal->shard == shard ||
-			refusal->kind == REFUSED_EXHAUSTED)
+		if (refusal->shard == shard)
 			return refusal;
+		if (found == NULL &&
+			(shard == HELD_ANY || refusal->kind == REFUSED_EXHAUSTED))
+			found = refusal;
 	}
-	return NULL;
+	return found;
 }
 
 static void

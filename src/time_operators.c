@@ -234,9 +234,11 @@ compare_with_time(const FuncExpr *call, Node *id, LayoutComparison comparison,
 static bool
 is_worth_replacing(PlannerInfo *root, Node *id, Node *time)
 {
-	return !contain_volatile_functions(id) &&
-		   !contain_volatile_functions(time) &&
-		   !bms_overlap(pull_varnos(root, id), pull_varnos(root, time));
+	if (contain_volatile_functions(id))
+		return false;
+	return IsA(time, Const) ||
+		   (!contain_volatile_functions(time) &&
+			!bms_overlap(pull_varnos(root, id), pull_varnos(root, time)));
 }
 
 /* What takes the place of a call of one of our operators; NULL for nothing. */

@@ -63,7 +63,7 @@ test_command() {
 
 # Make this place, and leave what as_tester() needs for the other tests.
 make_place() {
-    local root='' packages=''
+    local root='' packages='' later
     local -a arch=()
     copt='-Werror -DUSE_ASSERT_CHECKING'
     limit=600
@@ -78,7 +78,17 @@ make_place() {
             ;;
         stacks)
             major=$STACKS_MAJOR
+            limit=1200          # compilers
+            environment=(PG_TEST_TIMEOUT_DEFAULT=600)
             packages=" $(sed -n 's/^# Packages: //p' test/stacks/*.pl | tr '\n' ' ')"
+            later=$(sed -n 's/^# Packages of forky: //p' test/stacks/*.pl | tr '\n' ' ')
+            packages+=$later
+            # Of the next Debian these, and what only it has
+            # shellcheck disable=SC2016 # expanded by mmdebstrap's shell
+            arch=(--setup-hook='
+                sed -n "s/ trixie / forky /p" "$1/etc/apt/sources.list" >"$1/etc/apt/sources.list.d/forky.list"
+                printf "%s\n" "Package: *" "Pin: release n=forky" "Pin-Priority: 100" "" \
+                    "Package: '"$later"'" "Pin: release n=forky" "Pin-Priority: 990" >"$1/etc/apt/preferences.d/forky"')
             ;;
         sanitize | valgrind | coverage) major=$(default_major) ;;
         *) major=$place ;;

@@ -65,7 +65,7 @@ my $milliseconds = '(extract(epoch FROM created_at) * 1000)::bigint - 1288834974
 my @pairs = (
 	[ 'decode, in FROM', "$sums FROM ids, snowflake_decode(id)", $sums_by_hand ],
 	[ 'decode, as columns', "$sums FROM (SELECT (snowflake_decode(id)).* FROM ids) AS decoded", $sums_by_hand ],
-	[ 'timestamp, shard and sequence number',
+	[ 'the three functions of a field',
 		'SELECT count(snowflake_timestamp(id)), sum(snowflake_shard(id)), sum(snowflake_sequence(id)) FROM ids', $sums_by_hand ],
 	[ 'audit', "SELECT count(*) FROM snowflake_audit('ids', 'id')",
 		'SELECT count(*) FROM (

@@ -169,6 +169,13 @@ SQL
 		else { like($err, qr/shard \d+ is not leased to this server/, 'through ' . $node->name . ': refused') }
 	}
 	$coordinator->safe_psql('postgres', 'ALTER ROLE app RESET snowflake.shards');
+	fails_with($coordinator, <<"SQL", '42501', qr/shard \d+ is not leased to this server.*while executing command on 127\.0\.0\.1/s, 'SET LOCAL that is sent to all nodes');
+BEGIN;
+SET LOCAL citus.propagate_set_commands = 'local';
+SET LOCAL snowflake.shards = '$of_coordinator';
+INSERT INTO photos (url) SELECT 'set local' FROM photos;
+COMMIT;
+SQL
 
 	# a clone of a node that is promoted beside it
 	if ($coordinator->safe_psql('postgres', q(SELECT count(*) FROM pg_proc WHERE proname = 'citus_promote_clone_and_rebalance')) > 0)

@@ -17,7 +17,7 @@ use PostgreSQL::Test::Utils;
 use SnowflakeTest;
 use Test::More;
 
-our @EXPORT = qw(stack_server shows_what_is_tested run_program has_program missing);
+our @EXPORT = qw(stack_server shows_what_is_tested build_program run_program run_on_both has_program missing);
 
 my $top = dirname(__FILE__) . '/../..';
 
@@ -72,6 +72,16 @@ sub shows_what_is_tested
 	return is_deeply([ sort keys %shown ], [ sort keys %source ], "$page shows a part of each program");
 }
 
+# Run a compiler, and show what it says if it fails.
+sub build_program
+{
+	my ($name, @command) = @_;
+	my $output = '';
+	my $good = eval { IPC::Run::run(\@command, '<', '/dev/null', '>&', \$output) };
+
+	return ok($good, "$name: builds") || diag($@, $output);
+}
+
 # Run a program on a database, and turn what it prints into assertions.
 sub run_program
 {
@@ -103,6 +113,22 @@ sub run_program
 		}
 	}
 	return ok($good && $lines == $plan, "$name: came to its end") || diag($@, $out, $err);
+}
+
+# Run a program on a database of its own with the tables of tables.sql: once with ids
+# of type snowflake, and once with bigint.  It finds the type in COLUMN.
+sub run_on_both
+{
+	my ($node, $name, $command, %environment) = @_;
+	my $tables = slurp_file("$top/test/stacks/tables.sql");
+
+	for my $column ('snowflake', 'bigint')
+	{
+		$node->safe_psql('postgres', $_) for "DROP DATABASE IF EXISTS $column", "CREATE DATABASE $column";
+		$node->safe_psql($column, 'CREATE EXTENSION snowflake; ' . $tables =~ s/\bsnowflake\b/$column/gr);
+		run_program($node, "$name, $column", $command, %environment, PGDATABASE => $column, COLUMN => $column);
+	}
+	return;
 }
 
 # Does a command end well?

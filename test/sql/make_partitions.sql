@@ -32,6 +32,18 @@ EXPLAIN (COSTS OFF) SELECT url FROM photos
 RESET enable_indexscan;
 RESET enable_bitmapscan;
 
+-- a table without a partition is locked exclusively, and others are not
+CREATE TABLE locks (id snowflake PRIMARY KEY) PARTITION BY RANGE (id);
+BEGIN;
+SELECT snowflake_make_partitions('locks', '2026-01-01', '2026-01-02', '1 day');
+SELECT bool_or(mode = 'AccessExclusiveLock') AS exclusively FROM pg_locks WHERE relation = 'locks'::regclass AND pid = pg_backend_pid();
+COMMIT;
+BEGIN;
+SELECT snowflake_make_partitions('locks', '2026-01-02', '2026-01-03', '1 day');
+SELECT bool_or(mode = 'AccessExclusiveLock') AS exclusively FROM pg_locks WHERE relation = 'locks'::regclass AND pid = pg_backend_pid();
+COMMIT;
+DROP TABLE locks;
+
 -- what is there is left, whatever its name; what is missing is made
 SELECT * FROM snowflake_make_partitions('photos', '2026-01-01', '2026-04-01', '1 month');
 ALTER TABLE photos_20260201 RENAME TO february;

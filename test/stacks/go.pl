@@ -5,7 +5,7 @@
 # that they want.
 #
 # Packages: golang-go golang-github-jackc-pgx-v4-dev golang-github-lib-pq-dev
-# Packages of forky: golang-1.26-go golang-github-jackc-pgx-v5-dev golang-gorm-gorm-dev golang-gorm-driver-postgres-dev
+# Packages of forky: golang-go golang-src golang-github-jackc-pgx-v5-dev golang-gorm-gorm-dev golang-gorm-driver-postgres-dev
 
 use strict;
 use warnings;
@@ -18,9 +18,7 @@ use StackTest;
 use Test::More;
 
 my $programs = "$FindBin::RealBin/go";
-my $tables = slurp_file("$FindBin::RealBin/tables.sql");
 my $sources = '/usr/share/gocode';
-my ($go) = grep { -x } map { "$_/bin/go" } reverse(sort glob('/usr/lib/go-1.*')), '/usr';
 
 # name, its directory of source, its files
 my @libraries = (
@@ -42,22 +40,14 @@ for my $library (@libraries)
 {
 	my ($name, $source, @files) = @$library;
 
-	if (!$go || !-d "$sources/src/$source")
+	if (!-d "$sources/src/$source" || !has_program('go', 'version'))
 	{
 		missing($name, 'it, or Go,');
 		next;
 	}
 	my $program = "$dir/" . $files[0] =~ s/\.go$//r;
-	next if !ok(has_program($go, 'build', '-o', $program, map { "$programs/$_" } @files, 'library.go'), "$name: builds");
-
-	for my $column ('snowflake', 'bigint')
-	{
-		my $database = "d_$column";
-		$node->safe_psql('postgres', "DROP DATABASE IF EXISTS $database");
-		$node->safe_psql('postgres', "CREATE DATABASE $database");
-		$node->safe_psql($database, 'CREATE EXTENSION snowflake; ' . $tables =~ s/\bsnowflake\b/$column/gr);
-		run_program($node, "$name, $column", [$program], PGDATABASE => $database, COLUMN => $column);
-	}
+	build_program($name, 'go', 'build', '-o', $program, map { "$programs/$_" } @files, 'library.go')
+	  && run_on_both($node, $name, [$program]);
 }
 
 done_testing();

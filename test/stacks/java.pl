@@ -14,7 +14,6 @@ use StackTest;
 use Test::More;
 
 my $programs = "$FindBin::RealBin/java";
-my $tables = slurp_file("$FindBin::RealBin/tables.sql");
 my $jars = '/usr/share/java';
 my %class_path = (
 	jdbc => "$jars/postgresql.jar",
@@ -43,18 +42,9 @@ for my $library (@libraries)
 		missing($name, 'it, or a JDK,');
 		next;
 	}
-	next if !ok(has_program('javac', '-d', "$dir/$program", '-cp', $class_path{$jars}, '-sourcepath', $programs,
-		map { "$programs/$_.java" } $program, $jars eq 'jpa' ? ('Careless', 'SnowflakeSequence') : ()), "$name: builds");
-
-	for my $column ('snowflake', 'bigint')
-	{
-		my $database = "d_$column";
-		$node->safe_psql('postgres', "DROP DATABASE IF EXISTS $database");
-		$node->safe_psql('postgres', "CREATE DATABASE $database");
-		$node->safe_psql($database, 'CREATE EXTENSION snowflake; ' . $tables =~ s/\bsnowflake\b/$column/gr);
-		run_program($node, "$name, $column", [ 'java', '-cp', "$dir/$program:$programs:$class_path{$jars}", $program ],
-			PGDATABASE => $database, PGUSER => 'app', PGPASSWORD => $node->{password}, COLUMN => $column);
-	}
+	build_program($name, 'javac', '-d', "$dir/$program", '-cp', $class_path{$jars}, '-sourcepath', $programs, "$programs/$program.java")
+	  && run_on_both($node, $name, [ 'java', '-cp', "$dir/$program:$programs:$class_path{$jars}", $program ],
+		PGUSER => 'app', PGPASSWORD => $node->{password});
 }
 
 done_testing();

@@ -230,5 +230,9 @@ fails_with($late, sprintf($history, $own), '55006',
 	'no other ids on a shard that the server holds');
 is($late->safe_psql('postgres', sprintf($history, 900)), 't', 'but on one that is reserved');
 ok(mints($late, 10), 'and minting begins by itself');
+# other servers have the shard that it held, and the rest
+$registry->safe_psql('postgres', "UPDATE snowflake_registry_shards SET holder = 'another', lease_until = now() + interval '1 h' WHERE reserved_for IS NULL");
+ok(wait_until($late, q(SELECT state = 'none' FROM snowflake_lease_status())), 'it finds that it has lost its shard');
+fails_with($late, $nextval, '55006', qr/no shard is free in the registry/, 'and with "auto" it is not that shard that it wants');
 
 done_testing();

@@ -173,8 +173,11 @@ my $again = PostgreSQL::Test::Cluster->new('again');
 $again->init_from_backup($early, 'empty');
 $again->append_conf('postgresql.conf', "hot_standby = on\n");
 $again->start;
-my $fenced_until = $again->safe_psql('postgres', "SELECT snowflake_registry_fence('8 s')");
-my $second = leasing_server('second', $again, 'auto:1', '8s');
+my $second = new_server('second', conf => lease_conf($early, 'auto:1', '8s'));
+$second->stop;
+$second->append_conf('postgresql.conf', "snowflake.registry = '" . registry_setting($again) . "'\n");
+my $fenced_until = $again->safe_psql('postgres', "SELECT snowflake_registry_fence('15 s')");
+$second->start;
 use_registry($first, $again);
 @minters = start_minters($first, 1, 'snowflake_nextval()');
 fails_with($second, $nextval, '55006', qr/no shard is free in the registry.*The next shard is free at \d/s,

@@ -1,0 +1,8 @@
+import { defineConfig } from 'prisma/config';
+
+export default defineConfig({
+    schema: 'schema.prisma',
+    datasource: { url: process.env.DATABASE_URL! },
+    experimental: { externalTables: true },
+    tables: { external: ['public.photos'] },        // has a snowflake column
+});
