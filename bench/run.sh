@@ -119,7 +119,7 @@ measure_in_root() {
     # what was measured is worth keeping, whatever comes after it
     enter_root "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
         /tree/bench/run.sh --pg "$pg" --output /output ${quick:+--quick} ${smoke:+--smoke} \
-        ${only:+--only "$only"} ${pgedge:+--pgedge /pgedge} | sed -u '/^Measured/,$d' || true
+        ${only:+--only "$only"} ${pgedge:+--pgedge /pgedge} > >(sed -u '/^Measured/,$d') || true
     csv=$root/output/results.csv
     [[ -s $csv ]] || die "nothing was measured"
 }
