@@ -140,16 +140,20 @@ SELECT attrelid::regclass, attname, atttypid::regtype FROM pg_attribute
 INSERT INTO albums (title) VALUES ('new');
 SELECT * FROM snowflake_adopt('albums', 'id', 5, false, 'bigint');
 
--- what is in the way
+-- what is in the way; 19 ends the detail of ALTER TABLE with a full stop
 CREATE VIEW titles AS SELECT id, title FROM albums;
+\set VERBOSITY terse
 ALTER TABLE albums ALTER id TYPE snowflake;
+\set VERBOSITY default
 \echo :SQLSTATE
 DROP VIEW titles;
 ALTER TABLE albums ALTER id TYPE snowflake, ALTER parent TYPE snowflake;
 CREATE VIEW places AS SELECT parent FROM albums;
 SELECT * FROM snowflake_adopt('albums', 'id', 5, false, 'bigint');
 CREATE VIEW titles AS SELECT id, title FROM albums;
+\set VERBOSITY terse
 ALTER TABLE albums ALTER id TYPE snowflake;
+\set VERBOSITY default
 ALTER TABLE songs ALTER album TYPE snowflake;
 DROP VIEW titles, places;
 DROP TABLE songs, albums, before;

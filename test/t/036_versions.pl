@@ -39,6 +39,7 @@ my %SAMPLE = (
 	'snowflake'                => [q{'175928847299117063'::snowflake}],
 	'snowflake_instant'        => [q{'175928847299117063'::snowflake::snowflake_instant}],
 	'name'                     => [q{'id'}],
+	'regtype'                  => [q{'snowflake'}],
 	'cstring'                  => [q{'5'}],
 );
 my %TEXT = (

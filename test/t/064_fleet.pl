@@ -43,6 +43,7 @@ my @servers = map {
 	leasing_server("fleet_$_", $registry, "auto:$EACH", "${LEASE}s", conf => <<"CONF")
 snowflake.layout = 'epoch=2024-01-01 unit=1ms fields=timestamp:41,shard:$SHARD_BITS,sequence:12'
 restart_after_crash = on
+log_statement = none    # a start that fails shows the whole log
 CONF
 } 1 .. $SERVERS;
 
