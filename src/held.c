@@ -141,8 +141,7 @@ void
 held_shmem_startup(void)
 {
 	bool found;
-	bool on =
-		settings_registry()[0] != '\0' || settings_asked_shards->automatic > 0;
+	bool on = settings_want_leases();
 
 	held_lock = &GetNamedLWLockTranche(SERVER_LOCKS)[3].lock;
 	state = ShmemInitStruct("snowflake leases", held_shmem_size(), &found);
@@ -679,20 +678,11 @@ first_asked(void)
 	return asked->count > 0 ? asked->shard[0] : HELD_ANY;
 }
 
-static int
-compare_shards(const void *one, const void *other)
-{
-	return *(const int32 *) one - *(const int32 *) other;
-}
-
 /* Does the session's snowflake.shards name the shard, or leave it open? */
 static bool
 is_asked_for(int32 shard)
 {
-	const OwnShards *asked = settings_asked_shards;
-
-	return asked->count == 0 || bsearch(&shard, asked->shard, asked->count,
-										sizeof(int32), compare_shards) != NULL;
+	return settings_asked_shards->count == 0 || settings_name_shard(shard);
 }
 
 /* Has the last attempt ended since the wait began, or just before? */

@@ -133,27 +133,13 @@ this_call(FunctionCallInfo fcinfo, WindowObject window)
  *-------------------------------------------------------------------------
  */
 
-/* Is it one of snowflake.shards, leased or not? */
-static bool
-is_own_shard(int32 shard)
-{
-	const OwnShards *own = settings_asked_shards;
-
-	for (int i = 0; i < own->count; i++)
-	{
-		if (own->shard[i] == shard)
-			return true;
-	}
-	return false;
-}
-
 /* How this server mints on a shard, for a message; NULL: it does not. */
 static const char *
 describe_use(int32 shard)
 {
 	ShardStats stats;
 
-	if (is_own_shard(shard))
+	if (settings_name_shard(shard))
 		return psprintf("\"snowflake.shards\" is \"%s\".",
 						settings_own_shards_text());
 	if (held_has(shard))

@@ -174,12 +174,6 @@ compare_entries(const void *one, const void *other)
 		   ((const LeaseEntry *) other)->shard;
 }
 
-static int
-compare_shards(const void *one, const void *other)
-{
-	return *(const int32 *) one - *(const int32 *) other;
-}
-
 /* The entry of a shard that is held; NULL: it is not. */
 static const LeaseEntry *
 find_held(int32 shard)
@@ -393,9 +387,8 @@ propose_fence(RegistryCaller *caller, const char *arguments)
 static int
 close_surplus(bool all, Lease *surplus)
 {
-	const OwnShards *asked = settings_asked_shards;
-	int				 held = 0;
-	int				 count = 0;
+	int held = 0;
+	int count = 0;
 
 	for (int i = 0; i < mine.count; i++)
 	{
@@ -404,9 +397,8 @@ close_surplus(bool all, Lease *surplus)
 		if (!entry->held)
 			continue;
 		held++;
-		if (!all && (held <= asked->automatic ||
-					 bsearch(&entry->shard, asked->shard, asked->count,
-							 sizeof(int32), compare_shards) != NULL))
+		if (!all && (held <= settings_asked_shards->automatic ||
+					 settings_name_shard(entry->shard)))
 			continue;
 		entry->held = 0;
 		surplus[count++] = (Lease){.shard = entry->shard,
@@ -657,8 +649,7 @@ open_all(void)
 static void
 apply_settings(void)
 {
-	bool on =
-		settings_registry()[0] != '\0' || settings_asked_shards->automatic > 0;
+	bool on = settings_want_leases();
 
 	if (on && !held_is_on())
 	{

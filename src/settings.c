@@ -193,6 +193,29 @@ settings_layout(void)
 	return setting_layout;
 }
 
+static int
+compare_shards(const void *one, const void *other)
+{
+	return *(const int32 *) one - *(const int32 *) other;
+}
+
+/* Does snowflake.shards name the shard? */
+bool
+settings_name_shard(int32 shard)
+{
+	return bsearch(&shard, settings_asked_shards->shard,
+				   settings_asked_shards->count, sizeof(int32),
+				   compare_shards) != NULL;
+}
+
+/* Do the settings ask for leases? */
+bool
+settings_want_leases(void)
+{
+	return settings_registry()[0] != '\0' ||
+		   settings_asked_shards->automatic > 0;
+}
+
 /* Mint on these, until the setting changes. */
 void
 settings_narrow_shards(const OwnShards *own)

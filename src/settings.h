@@ -38,6 +38,8 @@ extern void settings_define(void);
 
 extern bool			 settings_preloaded(void);
 extern const Layout *settings_layout(void);
+extern bool			 settings_name_shard(int32 shard);
+extern bool			 settings_want_leases(void);
 extern void			 settings_narrow_shards(const OwnShards *own);
 extern const char	*settings_own_shards_text(void);
 extern int			 settings_clock_tolerance_ms(void);

@@ -17,7 +17,7 @@ use PostgreSQL::Test::Utils;
 use SnowflakeTest;
 use Test::More;
 
-our @EXPORT = qw(stack_server shows_what_is_tested build_program run_program run_on_both has_program missing);
+our @EXPORT = qw(stack_server new_database shows_what_is_tested build_program run_program run_on_both has_program missing);
 
 my $top = dirname(__FILE__) . '/../..';
 
@@ -113,6 +113,21 @@ sub run_program
 		}
 	}
 	return ok($good && $lines == $plan, "$name: came to its end") || diag($@, $out, $err);
+}
+
+# Make an empty database with the extension in this schema, which is in the path.
+sub new_database
+{
+	my ($node, $database, $schema) = @_;
+
+	$node->safe_psql('postgres', "DROP DATABASE IF EXISTS $database WITH (FORCE)");
+	$node->safe_psql('postgres', "CREATE DATABASE $database");
+	$node->safe_psql($database, <<"SQL");
+CREATE SCHEMA IF NOT EXISTS $schema;
+CREATE EXTENSION snowflake SCHEMA $schema;
+ALTER DATABASE $database SET search_path = public, $schema;
+SQL
+	return;
 }
 
 # Run a program on a database of its own with the tables of tables.sql: once with ids

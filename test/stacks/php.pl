@@ -32,13 +32,7 @@ sub run_php
 
 	return missing($name, 'PDO for PostgreSQL') if !has_program('php', '-r', 'exit((int) !extension_loaded("pdo_pgsql"));');
 	return missing($name, $_) for grep { !-e } @$needs;
-	$node->safe_psql('postgres', 'DROP DATABASE IF EXISTS app WITH (FORCE)');
-	$node->safe_psql('postgres', 'CREATE DATABASE app');
-	$node->safe_psql('app', <<"SQL");
-CREATE SCHEMA IF NOT EXISTS $schema;
-CREATE EXTENSION snowflake SCHEMA $schema;
-ALTER DATABASE app SET search_path = public, $schema;
-SQL
+	new_database($node, 'app', $schema);
 	return run_program($node, $name, [ 'php', "$programs/$program.php", @arguments ], PGDATABASE => 'app');
 }
 

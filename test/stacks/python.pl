@@ -33,13 +33,7 @@ sub run_python
 	my $database = "app_$schema";
 
 	return missing($name, $_) for grep { !has_program('python3', '-c', "import $_") } @$modules;
-	$node->safe_psql('postgres', "DROP DATABASE IF EXISTS $database WITH (FORCE)");
-	$node->safe_psql('postgres', "CREATE DATABASE $database");
-	$node->safe_psql($database, <<"SQL");
-CREATE SCHEMA IF NOT EXISTS $schema;
-CREATE EXTENSION snowflake SCHEMA $schema;
-ALTER DATABASE $database SET search_path = public, $schema;
-SQL
+	new_database($node, $database, $schema);
 	return run_program($node, $name, [ 'python3', "$programs/$program.py", @arguments ], PGDATABASE => $database);
 }
 

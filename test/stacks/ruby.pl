@@ -28,13 +28,8 @@ sub run_ruby
 	my ($name, $schema, $library, $program, @arguments) = @_;
 
 	return missing($name, $library) if !has_program('ruby', "-r$library", '-e', '');
-	$node->safe_psql('postgres', "DROP DATABASE IF EXISTS $_ WITH (FORCE)") for 'app', 'app_2';
-	$node->safe_psql('postgres', 'CREATE DATABASE app');
-	$node->safe_psql('app', <<"SQL");
-CREATE SCHEMA IF NOT EXISTS $schema;
-CREATE EXTENSION snowflake SCHEMA $schema;
-ALTER DATABASE app SET search_path = public, $schema;
-SQL
+	$node->safe_psql('postgres', 'DROP DATABASE IF EXISTS app_2 WITH (FORCE)');
+	new_database($node, 'app', $schema);
 	return run_program($node, $name, [ 'ruby', "$programs/$program.rb", @arguments ], PGDATABASE => 'app');
 }
 
