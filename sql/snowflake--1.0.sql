@@ -647,7 +647,7 @@ $$;
 
 COMMENT ON FUNCTION snowflake_make_partitions(regclass, timestamptz, timestamptz, interval) IS 'make the missing partitions of a table for each step of time';
 
--- Change of the layout: what in this database goes by the server's layout, and
+-- Change of the layout: what in this database depends on the server's layout, and
 -- so is out of date when that is another one.
 --
 -- All of it is read from the catalogs: while "snowflake.layout" is not the
@@ -862,7 +862,7 @@ $$;
 
 REVOKE EXECUTE ON FUNCTION snowflake_accept_layout(boolean) FROM PUBLIC;
 
-COMMENT ON FUNCTION snowflake_layout_dependents() IS 'what in this database goes by the server''s layout, and what to do when that changes';
+COMMENT ON FUNCTION snowflake_layout_dependents() IS 'what in this database depends on the server''s layout, and what to do when that changes';
 COMMENT ON FUNCTION snowflake_accept_layout(boolean) IS 'go on with a changed snowflake.layout';
 
 -- Migration: the DDL that turns an existing key into one that mints itself.

@@ -10,7 +10,7 @@
  *
  * Time is the wall clock, in ticks, under one condition: the server never
  * mints in a tick before one that it has minted in, on whatever shard.
- * Bounds.latest says so.  Hence a clock that was set back shows before any shard
+ * Bounds.latest says so.  So a clock that was set back shows before any shard
  * is looked at, and a shard that has no position left in the present tick can
  * only be exhausted.  Nor does it mint in a tick that is not before Bounds.horizon,
  * which is on disk: see horizon.c.
@@ -391,7 +391,7 @@ wait_for_tick_after(int64 tick)
 
 /*
  * What the clock is behind, for a message.  No session has minted in the tick
- * of the floor yet: ids of before the start, or of another server, may lie just
+ * of the floor yet: ids from before the start, or of another server, may lie just
  * before it.
  */
 static const char *
@@ -943,10 +943,10 @@ generator_my_held_tick(void)
 /*
  * The transaction has ended, and is where settled.c finds it.
  *
- * If snowflake_settled() begins the tick from which on a renewal is due, nobody asks
- * for it in that tick.  If nobody mints in a later one either, the mark would stay
- * there, and the rows of that tick would never be below it.  So who has minted asks
- * now.
+ * If snowflake_settled() begins the tick from which on a renewal is due, no session
+ * asks for it in that tick.  If none mints in a later one either, the mark would stay
+ * there, and the rows of that tick would never be below it.  So a session that has
+ * minted asks now.
  */
 void
 generator_release_mark(void)

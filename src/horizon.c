@@ -32,8 +32,8 @@
  *	  gone.
  *
  * Hence no interleaving mints an id past what is stored: an id of tick t needs
- * a published H > t, publishing H needs the record of H on disk, and whoever
- * reads that record later starts at H.  A worker that dies between two steps
+ * a published H > t, publishing H needs the record of H on disk, and a
+ * server that reads that record later starts at H.  A worker that dies between two steps
  * leaves a record that is too high, which costs at most a wait.
  *
  * The allowance.  A renewal that takes longer than the reserve would publish a
@@ -454,8 +454,8 @@ read_records(Trouble *trouble)
 
 /*
  * Put the floor in force: nothing is minted before the horizon that was found.
- * With a registry that is the lease worker's to do, because a new holder mints
- * on shards that nobody else minted on in its time.
+ * With a registry the lease worker does that, because a new holder mints on shards
+ * on which no other server minted in its time.
  *
  * False, with the trouble, if there is no telling.  While the layout differs
  * the horizon stays closed, and sessions know why.

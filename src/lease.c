@@ -381,8 +381,8 @@ propose_fence(RegistryCaller *caller, const char *arguments)
 }
 
 /*
- * Close the shards that are held and not wanted any more, or all of them.  What
- * is to be given back of their leases is in "surplus"; gives how many there are.
+ * Close the shards that are held and not wanted any more, or all of them.  Put
+ * their leases that can be given back into "surplus"; return how many there are.
  */
 static int
 close_surplus(bool all, Lease *surplus)

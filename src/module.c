@@ -5,9 +5,8 @@
  *
  * Listed in shared_preload_libraries, the library defines its settings,
  * reserves its shared memory and registers its workers.  Loaded any other way,
- * by the first call of one of its functions, it does none of that: what is a
- * pure function of its arguments works all the same, and the rest says what to
- * set.
+ * by the first call of one of its functions, it does none of that: a pure
+ * function of its arguments works, and the other functions say what to set.
  *
  *-------------------------------------------------------------------------
  */

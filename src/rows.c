@@ -6,7 +6,7 @@
  * SQL and library change at different moments: the library with the package and
  * a restart, the SQL with ALTER EXTENSION.  So they may be of different
  * versions, and then a value that is not of its column's type, or is missing,
- * would be read all the same.  Hence the columns are compared before a row is
+ * would be read anyway.  So the columns are compared before a row is
  * filled.  (A library that lacks a function fails with the server's "could not
  * find function".)
  *

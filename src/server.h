@@ -23,7 +23,7 @@ typedef struct ServerView
 	bool		is_clone;
 } ServerView;
 
-/* A record that is to be stored because of what was found or accepted. */
+/* A record to store, because of what was found or accepted. */
 typedef struct ServerChange
 {
 	Record record;

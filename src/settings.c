@@ -49,7 +49,7 @@ static int	 reserve_ms;
 static char *registry_text;
 static int	 lease_ms;
 
-/* as the server shows them; asked for with each id, hence no functions */
+/* as the server shows them; read for each id, so without a function */
 bool settings_refuse_clone;
 int	 settings_spread;
 

@@ -26,8 +26,8 @@
  *	   clears its slot.  If it rolled back, or has no xid, there will be no rows of
  *	   it: it just clears its slot.
  *	c. If it is prepared, it enters the table before it is, and clears its slot
- *	   after.  Whoever removes it from the table, when it has ended, puts it into
- *	   the ring first.
+ *	   after.  The session that removes it from the table, when it has ended, puts it
+ *	   into the ring first.
  *
  * What the reader does, with a snapshot that is older than the call: it raises the
  * latest tick, to P; then comes a full barrier; then it looks at the slots; then at
@@ -126,7 +126,7 @@ typedef struct Minted
 
 typedef struct SettledState
 {
-	bool			  knows_prepared; /* those of before the start */
+	bool			  knows_prepared; /* those from before the start */
 	FullTransactionId known_after;	  /* the latest completed xid by then */
 	int				  prepared_count;
 	uint64			  entered; /* transactions that entered the ring */

@@ -8,9 +8,9 @@
  * such number needs: 13, 11 and 11.  That is what others write, too:
  *	- base32 is Douglas Crockford's ("Base 32", 2002), the digits of ULIDs;
  *	- base58 has the digits of Bitcoin's base58.h, and all of them, as in a
- *	  block of Monero's addresses.  Whoever drops leading zeroes, which are
- *	  "1" here, or turns bytes rather than a number into digits, writes the
- *	  same from 58^10 on (the layout twitter passed that in 2014);
+ *	  block of Monero's addresses.  An encoder that drops leading zeroes,
+ *	  which are "1" here, or turns bytes rather than a number into digits, writes
+ *	  the same from 58^10 on (the layout twitter passed that in 2014);
  *	- base62 has the digits of KSUIDs.
  * Each alphabet is in the order of ASCII.  With the fixed width it follows
  * that texts under COLLATE "C" sort as the ids do, from 0 up.

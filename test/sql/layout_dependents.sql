@@ -1,5 +1,5 @@
 --
--- snowflake_layout_dependents: what goes by the server's layout, found in the
+-- snowflake_layout_dependents: what depends on the server's layout, found in the
 -- catalogs, and what to do about it.
 --
 CREATE EXTENSION snowflake;

@@ -134,7 +134,7 @@ index public.photos_since|
 index public.photos_time|
 LIST
 chomp($list);
-is($server->safe_psql('postgres', $dependents), $list, 'what goes by the layout can be listed');
+is($server->safe_psql('postgres', $dependents), $list, 'what depends on the layout can be listed');
 is($server->safe_psql('other', $dependents), 'view public.elsewhere|', 'in each database');
 fails_with($server, 'SELECT * FROM snowflake_accept_layout()', '55000',
 	qr/rows are in partitions where the new layout does not look.*DETAIL:.*hold rows: table public\.photos\..*HINT:.*allow_misplaced_rows/s,
