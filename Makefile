@@ -13,6 +13,7 @@ MODULE_big = snowflake
 OBJS = \
 	src/copy_from.o \
 	src/decode.o \
+	src/decode_from.o \
 	src/errors.o \
 	src/generator.o \
 	src/history.o \
@@ -46,6 +47,11 @@ PG_CPPFLAGS = '-DPGDLLEXPORT=__attribute__((visibility("default")))' -I$(libpq_s
 
 # The worker that leases shards is a client of the registry's server.
 SHLIB_LINK_INTERNAL = $(libpq)
+
+# Our functions find each other, even if a library that was loaded before has one
+# of the same name.
+SHLIB_LINK += $(if $(filter linux,$(PORTNAME)),-Wl$(COMMA)-Bsymbolic)
+COMMA = ,
 
 # The server's own headers are clean under these, and so is our code.  The
 # two that are switched off are idioms of the server: fmgr functions that do
