@@ -33,9 +33,11 @@ extern Bounds *bounds;
 static inline void
 bounds_read(int64 *horizon, int64 *latest)
 {
-	*horizon = (int64) pg_atomic_read_u64(&bounds->horizon);
+	Bounds *shared = bounds;
+
+	*horizon = (int64) pg_atomic_read_u64(&shared->horizon);
 	pg_read_barrier();
-	*latest = (int64) pg_atomic_read_u64(&bounds->latest);
+	*latest = (int64) pg_atomic_read_u64(&shared->latest);
 	pg_read_barrier();
 }
 

@@ -128,6 +128,7 @@ typedef struct Tick
 {
 	TimestampTz began;
 	int64		number;
+	int64		least_id;
 	int64		first;
 	int64		last;
 } Tick;
@@ -502,6 +503,7 @@ find_tick(TimestampTz now)
 		tick > layout->last_mint_tick)
 		report_no_mint_time(layout, now);
 	present.number = tick;
+	present.least_id = layout_pack(layout, tick, 0, 0);
 	present.first = layout_position(layout, tick, 0);
 	present.last = layout_position(layout, tick, layout_last_sequence(layout));
 	present.began = layout_time_of_tick(layout, tick);
@@ -568,7 +570,7 @@ take(int32 shard, int64 floor)
 {
 	ShardState *state = &shards[shard].state;
 	const Tick	tick = present;
-	const int64 first_id = layout_pack(my_layout, tick.number, shard, 0);
+	const int64 first_id = tick.least_id | layout_pack(my_layout, 0, shard, 0);
 	const int	shift = my_layout->sequence_shift;
 	int64		last;
 	int64		position;
@@ -791,11 +793,11 @@ mint_on_own(const OwnShards *own)
 		int	  end;
 
 		read_tick();
-		is_new = layout_tick(my_layout, my_last_own_id) != present.number;
+		is_new = my_last_own_id < present.least_id;
 		begin = is_new ? place_to_begin(own) : place_to_go_on(own);
 		end = is_new || goes_round() ? begin + own->count : own->count;
 		id = begin < own->count ? take_at(own, begin) : EXHAUSTED;
-		if (unlikely(id == EXHAUSTED))
+		if (unlikely(id < 0) && id == EXHAUSTED)
 			id = take_between(own, begin + 1, end);
 		if (likely(id >= 0))
 		{
