@@ -28,7 +28,7 @@ sub create
 
 measurement(
 	'edge',
-	rounds => by_mode(1, 5, 5),
+	rounds => by_mode(1, 5, 7),
 	setup => sub { create($_) for @subjects },
 	turns => [ map { my $sessions = $_; map { [ $_, $sessions ] } @subjects } @sessions ],
 	take => sub {

@@ -67,7 +67,7 @@ sub load
 }
 
 # What follows round by round: the cost of a function over that of one which does
-# nothing with the same arguments, and how many times the limit that is.
+# nothing, or over reading the id, and how many times the limit that is.
 sub derive
 {
 	for my $of ('call', 'decode')

@@ -173,7 +173,7 @@ sub tables
 			apart => 1,
 			columns => [ map { "snowflake_$_" } qw(timestamp shard sequence decode) ],
 			rows => [
-				map { row("an id, $_", 'ns over an empty C function', 'cost of decode, ns', $_) }
+				map { row("an id, $_", 'ns over reading the id', 'cost of decode, ns', $_) }
 				  'no layout', 'constant', 'column' ],
 		},
 		find => {
