@@ -16,6 +16,8 @@ CREATE FUNCTION noop(bigint, text) RETURNS bigint
 
 CREATE FUNCTION clock_and_lock() RETURNS bigint
 	AS :'library', 'clock_and_lock' LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
+CREATE FUNCTION clock_and_lock(integer) RETURNS bigint
+	AS :'library', 'clock_and_lock' LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
 
 CREATE FUNCTION call_latencies(function regprocedure, argument bigint, milliseconds integer)
 	RETURNS TABLE (ns bigint, calls bigint)

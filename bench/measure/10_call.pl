@@ -12,6 +12,7 @@ my %call = (
 	'nothing' => 'noop()',
 	'nothing, given a shard' => 'noop(i & 63)',
 	'clock and lock' => 'clock_and_lock()',
+	'clock and lock, given a shard' => 'clock_and_lock(i & 63)',
 	'snowflake' => 'snowflake_nextval()',
 	'snowflake, given a shard' => 'snowflake_nextval(i & 63)',
 	'nextval, CACHE 1' => "nextval('cache_1')",

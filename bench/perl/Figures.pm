@@ -66,6 +66,13 @@ sub load
 	return;
 }
 
+# That one of a kind which has the same argument as a subject.
+sub like
+{
+	my ($subject, $kind) = @_;
+	return $subject =~ /(, given a shard)$/ ? $kind . $1 : $kind;
+}
+
 # What follows round by round: the cost of a function over that of one which does
 # nothing, or over reading the id, and how many times the limit that is.
 sub derive
@@ -76,15 +83,15 @@ sub derive
 
 		for my $subject (grep { !/^nothing/ } keys %$all)
 		{
-			my $nothing = $subject =~ /given a shard/ ? 'nothing, given a shard' : 'nothing';
+			my $nothing = like($subject, 'nothing');
 
 			$value{"cost of $of, ns"}{$subject}{$_} = minus($all->{$subject}{$_}, $all->{$nothing}{$_})
 			  for keys %{ $all->{$subject} };
 		}
 	}
 	my $costs = $value{'cost of call, ns'};
-	my $limit = $costs->{'clock and lock'}{''} or return;
-	$value{'limit, times'}{$_}{''} = quotient($costs->{$_}{''}, $limit) for keys %$costs;
+	$costs->{'clock and lock'} or return;
+	$value{'limit, times'}{$_}{''} = quotient($costs->{$_}{''}, $costs->{ like($_, 'clock and lock') }{''}) for keys %$costs;
 	return;
 }
 
