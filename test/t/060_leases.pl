@@ -25,8 +25,8 @@ sleep(2);
 cmp_ok(ids_are_distinct('two servers', stop_minters(@minters)), '>', 1000, 'both mint');
 is(held_shards($paris), '0,1', 'the first gets shards that nobody used');
 is(held_shards($tokyo), '2,3', 'and so does the second');
-is(shards_of(mints($paris, 50_000)), '0,1', 'the first mints on both of its own');
-is(shards_of(mints($tokyo, 50_000)), '2,3', 'and the second');
+is(shards_of(mints_on_each($paris, 1000)), '0,1', 'the first mints on both of its own');
+is(shards_of(mints_on_each($tokyo, 1000)), '2,3', 'and the second');
 like($paris->safe_psql('postgres', 'SELECT * FROM snowflake_lease_status()'),
 	qr/^held\|[0-9a-f]{16}\|2\|\d{4}-[^|]+\|\d{4}-[^|]+\|-?[\d.e-]+\|$/, 'what it knows of the registry');
 like(slurp_file($paris->logfile), qr/LOG:  this server has leased snowflake shards "0-1"/, 'its log says what it got');
@@ -56,7 +56,7 @@ fails_with($paris, 'SELECT snowflake_nextval(0)', '42501', qr/shard 0 is not one
 # --- a list
 my $lima = leasing_server('lima', $registry, '2,5', '10s');
 is_holding($lima, '5', 'of a list, a server gets what is free');
-is(shards_of(mints($lima, 50_000)), '5', 'and mints on that');
+is(shards_of(mints_on_each($lima, 1000)), '5', 'and mints on that');
 fails_with($lima, 'SELECT snowflake_nextval(2)', '55006',
 	qr/shard 2 is leased to another server\n.*tokyo at \S+:\d+ \(holder [0-9a-f]{16}\) has it until \d/s, 'the rest is refused, by name');
 is($lima->safe_psql('postgres', q(SELECT shard, held, holder ~ '^tokyo at' FROM snowflake_leases() ORDER BY shard)),
@@ -64,7 +64,7 @@ is($lima->safe_psql('postgres', q(SELECT shard, held, holder ~ '^tokyo at' FROM 
 like(slurp_file($lima->logfile), qr/LOG:  the registry refuses 1 of the snowflake shards that this server wants/, 'and logged');
 $tokyo->stop;
 is_holding($lima, '2,5', 'a clean stop gives shards back, and another server gets them');
-is(shards_of(mints($lima, 50_000)), '2,5', 'and a session that minted before mints on them');
+is(shards_of(mints_on_each($lima, 1000)), '2,5', 'and a session that minted before mints on them');
 
 # --- settings by reload: other shards, more, fewer, none
 sub set_by_reload
@@ -84,7 +84,7 @@ set_by_reload($lima, "snowflake.shards = 'auto:4'\n");
 is_holding($lima, '4,5,6,7', 'four of them: it keeps what it has');
 set_by_reload($lima, "snowflake.shards = 'auto'\n");
 is_holding($lima, '4', 'one of them');
-is(shards_of(mints($lima, 50_000)), '4', 'and mints on that alone');
+is(shards_of(mints_on_each($lima, 1000)), '4', 'and mints on that alone');
 $registry->safe_psql('postgres', "SELECT snowflake_registry_reserve(9, 'the importer')");
 set_by_reload($lima, "snowflake.shards = '9'\n");
 ok(wait_until($lima, q(SELECT array_agg(shard) = '{9}' AND NOT bool_or(held) FROM snowflake_leases())), 'a reserved shard');
@@ -176,7 +176,7 @@ my @calls = slurp_file($registry->logfile) =~ /\.(snowflake_registry_(?:lease|re
 my ($release) = grep { /_release/ } @calls;
 is($registry->safe_psql('postgres', "SELECT $release)"), 'f', 'the release that comes late is refused');
 is_holding($lossy, '20,21', 'and the shard stays');
-is(shards_of(mints($lossy, 50_000)), '20,21', 'and is minted on');
+is(shards_of(mints_on_each($lossy, 1000)), '20,21', 'and is minted on');
 my %call_of;
 push @{ $call_of{ (split(/, /))[2] }{$_} }, $_ for @calls;
 is(join("\n", map { keys %$_ } grep { keys %$_ > 1 } values %call_of), '', 'no two different calls have the same number');

@@ -25,7 +25,7 @@ my %minted;
 sub mints_new
 {
 	my ($node, $shards, $name) = @_;
-	my @ids = mints($node, 20_000);
+	my @ids = mints_on_each($node, 20_000);
 	my @known = grep { $minted{$_}++ } @ids;
 
 	is(shards_of(@ids), $shards, "$name: mints on shards $shards");
