@@ -7,9 +7,9 @@
  *
  * A note about locking: all bounds are atomics that only grow.  Sessions that
  * mint raise "latest"; the horizon's worker raises the others.  The worker
- * raises "latest" and "floor" before it publishes a first horizon.  So a reader that
- * reads the horizon first, as bounds_read() does, never sees a horizon without
- * the floor that belongs to it.
+ * raises "latest" and "floor" before it publishes a first horizon.  So a reader
+ * that reads the horizon first, as bounds_read() does, never sees a horizon
+ * without the floor that belongs to it.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,15 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * decode_from.c
- *	  snowflake_decode() in FROM, at the price of the fields that are read.
+ *	  snowflake_decode() in FROM costs no more than the fields that a query reads.
  *
- * FROM ids, snowflake_decode(id) calls the function for each row, and stores
- * what it returns in a tuplestore of its own, which takes longer than all else.
- * The server could put the query of an SQL function in its place, but only of
- * one that returns a set.  So there is a stand-in, snowflake_decode_row(), an SQL
- * function that returns a set of one row.  The support function puts it in the
- * place of the call, and then the server its query in the place of that: what is
- * left are calls of snowflake_timestamp() and so on for the columns that are read.
+ * FROM ids, snowflake_decode(id) calls the function for each row, and stores each
+ * result in a tuplestore of its own, which takes most of the time.  The server can
+ * replace a call in FROM by the query of an SQL function, but only if that function
+ * returns a set.  So there is a stand-in, snowflake_decode_row(), an SQL function
+ * that returns a set of one row.  The support function replaces the call by the
+ * stand-in, and the server replaces the stand-in by its query.  In the end the plan
+ * calls snowflake_timestamp() and so on, for the columns that the query reads.
  *
  * Invariants:
  *	- The stand-in is put in FROM only.  Elsewhere a call that returns a set would

@@ -20,12 +20,11 @@ my %draw = (
 $draw{'uuidv7'} = [ 'uuidv7()', 10_000 ] if has('uuidv7()');
 
 my @sessions = @{ by_mode([ 1, 4 ], [ 1, 4, 64 ], [ 1, 4, 16, 64 ]) };
-my @turns = map { my $number = $_; map { [ $_, $number ] } sort keys %draw } @sessions;
 
 measurement(
 	'backends',
 	rounds => by_mode(1, 5, 5),
-	turns => [ @turns, [ 'one shard', 128 ] ],
+	turns => [ @{ turns([ sort keys %draw ], \@sessions) }, [ 'one shard', 128 ] ],
 	take => sub {
 		my ($subject, $sessions) = @_;
 		my ($what, $ids) = @{ $draw{$subject} };

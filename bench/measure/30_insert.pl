@@ -16,7 +16,7 @@ for my $commit ('on', 'off')
 		$commit eq 'on' ? 'insert' : 'insert, no flush',
 		rounds => by_mode(1, 5, 5),
 		setup => sub { $table{$_} //= table_of('insert', $_) for @subjects },
-		turns => [ map { my $clients = $_; map { [ $_, $clients ] } @subjects } @{ $clients{$commit} } ],
+		turns => turns(\@subjects, $clients{$commit}),
 		take => sub {
 			my ($subject, $clients) = @_;
 			my $rate = pgbench("INSERT INTO $table{$subject} (payload) VALUES (1)",

@@ -30,7 +30,7 @@ measurement(
 	'edge',
 	rounds => by_mode(1, 5, 7),
 	setup => sub { create($_) for @subjects },
-	turns => [ map { my $sessions = $_; map { [ $_, $sessions ] } @subjects } @sessions ],
+	turns => turns(\@subjects, \@sessions),
 	take => sub {
 		my ($subject, $sessions) = @_;
 		my ($ids, $values) = $subject eq 'partitions by shard' ? ('id, ', 'snowflake_nextval(:client_id % 8), ') : ('', '');

@@ -28,9 +28,7 @@ measurement(
 			'CREATE INDEX events_created_at ON events (created_at)',
 			'VACUUM ANALYZE events' ]);
 	},
-	turns => [
-		map { my $with = $_; map { [ $_, $with ] } ($with eq 'no layout' ? @functions : @functions[ 0, 1 ]) }
-		  ('no layout', 'constant', 'column') ],
+	turns => [ @{ turns(\@functions, ['no layout']) }, @{ turns([ @functions[ 0, 1 ] ], [ 'constant', 'column' ]) } ],
 	take => sub {
 		my ($function, $with) = @_;
 		my $what = $function eq 'nothing' ? 'id' : "$function($arguments{$with})";
@@ -52,7 +50,7 @@ my %find = (
 measurement(
 	'find',
 	rounds => by_mode(1, 5, 5),
-	turns => [ map { my $what = $_; map { [ $_, $what ] } sort keys %condition } sort keys %find ],
+	turns => turns([ sort keys %condition ], [ sort keys %find ]),
 	take => sub {
 		my ($by, $what) = @_;
 		my $script = "\\set hour random(1, $hours)\n" . $find{$what} =~ s/COLUMN/$condition{$by}/gr;

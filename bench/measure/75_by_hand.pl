@@ -96,7 +96,7 @@ measurement(
 			  FROM generate_series(1, 100000) AS n",
 			'CREATE UNIQUE INDEX ON hours (id)', 'VACUUM ANALYZE' ]);
 	},
-	turns => [ map { my $pair = $_; map { [ $_, $pair ] } 'with a function', 'by hand' } @pairs ],
+	turns => turns([ 'with a function', 'by hand' ], \@pairs),
 	take => sub {
 		my ($subject, $pair) = @_;
 		my ($what, $ours, $by_hand, @before) = @$pair;

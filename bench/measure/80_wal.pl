@@ -30,7 +30,7 @@ sub position
 measurement(
 	'wal',
 	rounds => by_mode(1, 5, 5),
-	turns => [ map { my $how = $_; map { [ $_, $how ] } sort keys %draw } sort keys %ids ],
+	turns => turns([ sort keys %draw ], [ sort keys %ids ]),
 	take => sub {
 		my ($subject, $how) = @_;
 		my ($wal_before, $xid_before) = position();

@@ -21,7 +21,7 @@ measurement(
 		query([ "CREATE TABLE source AS SELECT n, md5(n::text) AS t FROM generate_series(1, $rows) AS n",
 			'VACUUM ANALYZE source' ]);
 	},
-	turns => [ map { my $share = $_; map { [ $_, $share ] } sort keys %how } sort keys %pattern ],
+	turns => turns([ sort keys %how ], [ sort keys %pattern ]),
 	take => sub {
 		my ($subject, $share) = @_;
 		my ($safety, $id) = @{ $how{$subject} };

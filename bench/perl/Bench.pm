@@ -15,7 +15,7 @@ use Exporter 'import';
 use Figures;
 
 our @EXPORT = qw(
-  by_mode measurement run_rounds record record_machine
+  by_mode measurement turns run_rounds record record_machine
   query timed pgbench has restart_server table_of keys_here
 );
 
@@ -41,6 +41,13 @@ sub measurement
 	my ($name, %definition) = @_;
 	push @measurements, { name => $name, %definition };
 	return;
+}
+
+# The turns of all subjects at each point.
+sub turns
+{
+	my ($subjects, $points) = @_;
+	return [ map { my $point = $_; map { [ $_, $point ] } @$subjects } @$points ];
 }
 
 sub record

@@ -30,8 +30,10 @@ SELECT count(*), count(*) FILTER (WHERE d = snowflake_decode(id)) AS same FROM i
 EXPLAIN (VERBOSE, COSTS OFF) SELECT snowflake_decode(id) FROM ids, snowflake_decode(id);
 SELECT (snowflake_decode(id)).shard, d.shard FROM ids, snowflake_decode(id) AS d WHERE (snowflake_decode(id)).shard > 0;
 SELECT a.*, b FROM ids, snowflake_decode(id) AS a, to_json(snowflake_decode(id)) AS b;
+SELECT a.*, b FROM ids, to_json(snowflake_decode(id)) AS b, snowflake_decode(id) AS a;
 CREATE FUNCTION shard_of(bigint) RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT (snowflake_decode($1)).shard';
 SELECT a.shard, count(*) FROM ids, snowflake_decode(id) AS a, generate_series(1, shard_of(id)) AS b GROUP BY 1 ORDER BY 1;
+SELECT a.shard, count(*) FROM ids, generate_series(1, shard_of(id)) AS b, snowflake_decode(id) AS a GROUP BY 1 ORDER BY 1;
 SELECT a.shard, (SELECT b.shard FROM snowflake_decode(ids.id) AS b) FROM ids, snowflake_decode(id) AS a;
 SELECT count(*) FROM ids, snowflake_decode(id) WHERE EXISTS (SELECT FROM ids AS i LIMIT (snowflake_decode(ids.id)).shard);
 
