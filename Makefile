@@ -13,7 +13,6 @@ MODULE_big = snowflake
 OBJS = \
 	src/copy_from.o \
 	src/decode.o \
-	src/decode_from.o \
 	src/errors.o \
 	src/generator.o \
 	src/history.o \

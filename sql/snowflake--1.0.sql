@@ -77,8 +77,6 @@ CREATE FUNCTION snowflake_sequence(id bigint) RETURNS integer
 CREATE FUNCTION snowflake_sequence(id bigint, layout text) RETURNS integer
     LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_sequence';
 
--- In FROM the support function puts snowflake_decode_row() in the place of
--- snowflake_decode(), and the server then puts in its query: see decode_from.c.
 CREATE FUNCTION snowflake_decode_support(internal) RETURNS internal
     LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_decode_support';
 
@@ -88,15 +86,6 @@ CREATE FUNCTION snowflake_decode(id bigint,
 CREATE FUNCTION snowflake_decode(id bigint, layout text,
         OUT created_at timestamptz, OUT shard integer, OUT sequence integer)
     LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT snowflake_decode_support AS 'MODULE_PATHNAME', 'snowflake_decode';
-
-CREATE FUNCTION snowflake_decode_row(id bigint,
-        OUT created_at timestamptz, OUT shard integer, OUT sequence integer)
-    RETURNS SETOF record ROWS 1 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    BEGIN ATOMIC SELECT snowflake_timestamp(id), snowflake_shard(id), snowflake_sequence(id); END;
-CREATE FUNCTION snowflake_decode_row(id bigint, layout text,
-        OUT created_at timestamptz, OUT shard integer, OUT sequence integer)
-    RETURNS SETOF record ROWS 1 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    BEGIN ATOMIC SELECT snowflake_timestamp(id, layout), snowflake_shard(id, layout), snowflake_sequence(id, layout); END;
 
 CREATE FUNCTION snowflake_fields(id bigint,
         OUT field text, OUT bits integer, OUT shift integer, OUT value bigint, OUT meaning text)
@@ -119,8 +108,6 @@ COMMENT ON FUNCTION snowflake_sequence(bigint, text) IS 'sequence number of an i
 COMMENT ON FUNCTION snowflake_decode(bigint) IS 'time, shard and sequence number of an id, in the server''s layout';
 COMMENT ON FUNCTION snowflake_decode(bigint, text) IS 'time, shard and sequence number of an id, in a given layout';
 COMMENT ON FUNCTION snowflake_decode_support(internal) IS 'planner support of snowflake_decode';
-COMMENT ON FUNCTION snowflake_decode_row(bigint) IS 'stands in for snowflake_decode in FROM';
-COMMENT ON FUNCTION snowflake_decode_row(bigint, text) IS 'stands in for snowflake_decode in FROM';
 COMMENT ON FUNCTION snowflake_fields(bigint) IS 'fields of an id explained, in the server''s layout';
 COMMENT ON FUNCTION snowflake_fields(bigint, text) IS 'fields of an id explained, in a given layout';
 

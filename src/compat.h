@@ -10,9 +10,14 @@
 #ifndef SNOWFLAKE_COMPAT_H
 #define SNOWFLAKE_COMPAT_H
 
+#if PG_VERSION_NUM < 150000
+#error "snowflake needs PostgreSQL 15 or later"
+#endif
+
 #include "access/transam.h"
 #include "catalog/pg_proc_d.h"
 #include "fmgr.h"
+#include "nodes/supportnodes.h"
 #include "port/atomics.h"
 #include "storage/lock.h"
 #include "storage/lwlock.h"
@@ -24,10 +29,6 @@
 #endif
 #include "utils/guc.h"
 #include "utils/wait_event.h"
-
-#if PG_VERSION_NUM < 150000
-#error "snowflake needs PostgreSQL 15 or later"
-#endif
 
 /* From 18 on a module tells its name and version. */
 #if PG_VERSION_NUM >= 180000
@@ -74,6 +75,23 @@ extern PGDLLEXPORT void _PG_init(void);
 #define function_aclcheck(function, role, mode) \
 	pg_proc_aclcheck(function, role, mode)
 #endif
+
+/*
+ * The call in FROM that a support function may put a query in the place of, with
+ * its arguments as parameters; NULL if the request is another.  From 19 on the
+ * server asks; it has looked at the arguments, and at who may call.
+ */
+static inline FuncExpr *
+call_in_from(const Node *request)
+{
+#if PG_VERSION_NUM >= 190000
+	if (IsA(request, SupportRequestInlineInFrom))
+		return castNode(
+			FuncExpr,
+			((const SupportRequestInlineInFrom *) request)->rtfunc->funcexpr);
+#endif
+	return NULL;
+}
 
 /* From 16 on relation files have locators, from 17 on processes numbers. */
 #if PG_VERSION_NUM < 160000

@@ -20,6 +20,9 @@
 #include "catalog/pg_type_d.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/supportnodes.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
@@ -32,6 +35,7 @@
 #include "settings.h"
 
 PG_FUNCTION_INFO_V1(snowflake_decode);
+PG_FUNCTION_INFO_V1(snowflake_decode_support);
 PG_FUNCTION_INFO_V1(snowflake_fields);
 PG_FUNCTION_INFO_V1(snowflake_timestamp);
 PG_FUNCTION_INFO_V1(snowflake_shard);
@@ -195,6 +199,69 @@ snowflake_decode(PG_FUNCTION_ARGS)
 	decoded->shard = layout_shard(layout, id);
 	decoded->sequence = layout_sequence(layout, id);
 	PG_RETURN_HEAPTUPLEHEADER(row);
+}
+
+/*
+ * SELECT (snowflake_decode($1)).created_at, and so on: the same row, by calls of
+ * the same function, so that the same rights and errors count.
+ */
+static Query *
+query_of_columns(FuncExpr *call)
+{
+	static const struct
+	{
+		char *name;
+		Oid	  type;
+	} columns[] = {{"created_at", TIMESTAMPTZOID},
+				   {"shard", INT4OID},
+				   {"sequence", INT4OID}};
+	FuncExpr *decode = copyObject(call);
+	Query	 *query = makeNode(Query);
+	ListCell *cell;
+
+	foreach (cell, decode->args)
+	{
+		Param *parameter = makeNode(Param);
+
+		parameter->paramkind = PARAM_EXTERN;
+		parameter->paramid = foreach_current_index(cell) + 1;
+		parameter->paramtype = exprType(lfirst(cell));
+		parameter->paramtypmod = -1;
+		parameter->paramcollid = exprCollation(lfirst(cell));
+		parameter->location = -1;
+		lfirst(cell) = parameter;
+	}
+	for (int i = 0; i < lengthof(columns); i++)
+	{
+		FieldSelect *column = makeNode(FieldSelect);
+
+		column->arg = copyObject((Expr *) decode);
+		column->fieldnum = i + 1;
+		column->resulttype = columns[i].type;
+		column->resulttypmod = -1;
+		query->targetList =
+			lappend(query->targetList,
+					makeTargetEntry((Expr *) column, i + 1,
+									pstrdup(columns[i].name), false));
+	}
+	query->commandType = CMD_SELECT;
+	query->canSetTag = true;
+	query->jointree = makeFromExpr(NIL, NULL);
+	return query;
+}
+
+/*
+ * Planner support of snowflake_decode(), with and without a layout.  A row for
+ * each call in FROM is stored and read again, which takes most of the time.
+ * Servers that ask for it get a query to put in the place of the call, and then
+ * compute only the columns that are read.
+ */
+Datum
+snowflake_decode_support(PG_FUNCTION_ARGS)
+{
+	FuncExpr *call = call_in_from((Node *) PG_GETARG_POINTER(0));
+
+	PG_RETURN_POINTER(call == NULL ? NULL : query_of_columns(call));
 }
 
 /* What a field's value says to a person. */

@@ -11,7 +11,6 @@
 
 #include "catalog/pg_proc_d.h"
 #include "fmgr.h"
-#include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -22,9 +21,10 @@
 
 /*
  * The function of ours to put in the place of a call: of the same schema, and
- * none if the user may not execute it, since the call itself may be allowed.
- * The user need not have the schema's USAGE, which is about names: a stored
- * expression that is planned has none in it.
+ * none unless everybody may execute it.  The call itself may be allowed to a
+ * user who may not, and a plan may outlive the user that it was made for; a
+ * REVOKE from PUBLIC ends the plan.  No user needs the schema's USAGE, which is
+ * about names: a stored expression that is planned has none in it.
  */
 Oid
 stand_in_function(const FuncExpr *call, const char *name, const Oid *types,
@@ -37,7 +37,7 @@ stand_in_function(const FuncExpr *call, const char *name, const Oid *types,
 						ObjectIdGetDatum(get_func_namespace(call->funcid)));
 
 	if (!OidIsValid(function) ||
-		function_aclcheck(function, GetUserId(), ACL_EXECUTE) != ACLCHECK_OK)
+		function_aclcheck(function, ACL_ID_PUBLIC, ACL_EXECUTE) != ACLCHECK_OK)
 		return InvalidOid;
 	return function;
 }
