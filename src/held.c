@@ -207,7 +207,7 @@ set_worker(Latch *latch)
 	LWLockAcquire(held_lock, LW_EXCLUSIVE);
 	state->worker = latch;
 	state->ended_us = 0;
-	state->report.failed = false;
+	state->report.failure.kind = REGISTRY_ANSWERED;
 	LWLockRelease(held_lock);
 }
 
@@ -522,7 +522,7 @@ report_registry(const HeldReport *report, TimestampTz end)
 	layout_format_time(end, at, sizeof(at));
 	ereport(ERROR,
 			(errcode(ERRCODE_SYSTEM_ERROR),
-			 errmsg("cannot mint snowflake ids: %s", report->reason),
+			 errmsg("cannot mint snowflake ids: %s", report->failure.text),
 			 TIMESTAMP_NOT_FINITE(end) ?
 				 errdetail("This server holds no shard.") :
 				 errdetail("This server's lease ended at %s.", at),
@@ -744,7 +744,7 @@ report_hopeless(const HeldWait *wait, int32 shard)
 	now = GetCurrentTimestamp();
 	if (has_open && now < end)
 		return;
-	if (report.failed)
+	if (report.failure.kind != REGISTRY_ANSWERED)
 		report_registry(&report, end);
 	if (!is_fresh(wait, ended_us, attempts))
 		return;
@@ -907,10 +907,10 @@ snowflake_lease_status(PG_FUNCTION_ARGS)
 	values[4] = TimestampTzGetDatum(now->report.answered_at);
 	values[5] = Float8GetDatum(
 		clock_ahead_us(&now->report, GetCurrentTimestamp()) / 1e6);
-	values[6] = CStringGetTextDatum(now->report.reason);
+	values[6] = CStringGetTextDatum(now->report.failure.text);
 	nulls[1] = now->report.holder == 0;
 	nulls[3] = TIMESTAMP_NOT_FINITE(now->end);
 	nulls[4] = nulls[5] = now->report.answered_at == 0;
-	nulls[6] = !now->report.failed;
+	nulls[6] = now->report.failure.kind == REGISTRY_ANSWERED;
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(row, values, nulls)));
 }

@@ -12,6 +12,7 @@
 #include "settings.h"
 
 #define HELD_REASON_SIZE 512
+#define HELD_HINT_SIZE 256
 #define HELD_OTHER_SIZE 160
 #define HELD_MAX_REFUSALS 64
 
@@ -43,16 +44,35 @@ typedef struct Refusal
 	char		other[HELD_OTHER_SIZE];
 } Refusal;
 
+/* What hindered the worker: a class, which every user may know ... */
+typedef enum RegistryFailureKind
+{
+	REGISTRY_ANSWERED, /* nothing did */
+	REGISTRY_AWAY,
+	REGISTRY_SILENT,
+	REGISTRY_REFUSED,
+	REGISTRY_CLOSED,
+	REGISTRY_INVALID,
+	REGISTRY_UNSTORED /* what it leased could not be stored */
+} RegistryFailureKind;
+
+/* ... and the words and the way out, which only administrators may. */
+typedef struct RegistryFailure
+{
+	RegistryFailureKind kind;
+	char				text[HELD_REASON_SIZE];
+	char				hint[HELD_HINT_SIZE]; /* empty: there is none */
+} RegistryFailure;
+
 /* What the worker tells of its last attempt to reach the registry. */
 typedef struct HeldReport
 {
-	uint64		holder;		 /* 0: none yet */
-	TimestampTz answered_at; /* by the registry's clock; 0: never */
-	int64		answered_us; /* the same, by this server's steady clock */
-	bool		failed;		 /* the last attempt did, because of: */
-	char		reason[HELD_REASON_SIZE];
-	int			refusals;
-	Refusal		refusal[HELD_MAX_REFUSALS];
+	uint64			holder;		 /* 0: none yet */
+	TimestampTz		answered_at; /* by the registry's clock; 0: never */
+	int64			answered_us; /* the same, by this server's steady clock */
+	int				refusals;
+	Refusal			refusal[HELD_MAX_REFUSALS];
+	RegistryFailure failure; /* of the last attempt */
 } HeldReport;
 
 /* What a caller remembers while it waits for the worker; zero at first. */

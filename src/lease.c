@@ -132,23 +132,19 @@ static int64 retry_us;
  *-------------------------------------------------------------------------
  */
 
-/* Note why an attempt failed, and return false. */
-static bool
-attempt_failed(const char *reason)
-{
-	report.failed = true;
-	if (reason != report.reason)
-		strlcpy(report.reason, reason, sizeof(report.reason));
-	return false;
-}
-
 static bool
 store(void)
 {
 	Trouble trouble;
 
 	is_recorded = lease_record_write(&mine, incarnation, &trouble);
-	return is_recorded || attempt_failed(trouble.reason);
+	if (!is_recorded)
+	{
+		report.failure = (RegistryFailure){.kind = REGISTRY_UNSTORED};
+		strlcpy(report.failure.text, trouble.reason,
+				sizeof(report.failure.text));
+	}
+	return is_recorded;
 }
 
 /* Become a new holder, which holds nothing. */
@@ -327,11 +323,17 @@ log_change(const int32 *before, int nbefore)
 static void
 log_report(const HeldReport *before)
 {
-	if (report.failed &&
-		(!before->failed || strcmp(before->reason, report.reason) != 0))
+	bool failed = report.failure.kind != REGISTRY_ANSWERED;
+	bool failed_before = before->failure.kind != REGISTRY_ANSWERED;
+
+	if (failed && (!failed_before ||
+				   strcmp(before->failure.text, report.failure.text) != 0))
 		ereport(LOG, (errmsg("could not lease snowflake shards: %s",
-							 report.reason)));
-	if (!report.failed && before->failed)
+							 report.failure.text),
+					  report.failure.hint[0] != '\0' ?
+						  errhint("%s", report.failure.hint) :
+						  0));
+	if (!failed && failed_before)
 		ereport(LOG, (errmsg("the registry of snowflake shards answers "
 							 "again")));
 	if (report.refusals != before->refusals)
@@ -376,7 +378,8 @@ propose_fence(RegistryCaller *caller, const char *arguments)
 		if (!store())
 			return false;
 	}
-	*caller = (RegistryCaller){mine.holder, mine.fence, mine.next};
+	*caller =
+		(RegistryCaller){mine.holder, mine.fence, mine.next, mine.fence, 0};
 	return true;
 }
 
@@ -420,12 +423,12 @@ give_back(const Lease *surplus, int count)
 {
 	char		  *arguments = registry_release_arguments(surplus, count);
 	RegistryCaller caller;
-	bool		   is_clone;
+	RegistryAnswer answer;
 
 	if (!propose_fence(&caller, arguments) ||
-		!registry_release(&caller, arguments, &is_clone, report.reason))
-		return attempt_failed(report.reason);
-	if (is_clone)
+		!registry_release(&caller, arguments, &answer, &report.failure))
+		return false;
+	if (answer.is_clone)
 		mine.next = 0; /* the next call for leases finds that, too */
 	else
 		note_fence();
@@ -500,8 +503,8 @@ lease_shards(void)
 			registry_lease_arguments(held, nheld, preferred, npreferred);
 
 		if (!propose_fence(&caller, arguments) ||
-			!registry_lease(&caller, arguments, &answer, report.reason))
-			return attempt_failed(report.reason);
+			!registry_lease(&caller, arguments, &answer, &report.failure))
+			return false;
 		note_answer(&answer);
 		if (!answer.is_clone)
 			break;
@@ -524,10 +527,10 @@ call_registry(void)
 
 	if (!good)
 		return false;
-	good = registry_connect(report.reason) &&
+	good = registry_connect(&report.failure) &&
 		   (count == 0 || give_back(surplus, count)) && lease_shards();
 	registry_disconnect();
-	return good || attempt_failed(report.reason);
+	return good;
 }
 
 /* How long the worker may sleep after an attempt. */
@@ -537,7 +540,7 @@ pause_after_attempt(void)
 	int64 lease_us = settings_lease_ms() * US_PER_MS;
 	int64 most_us = Min(MAX_RETRY_US, Max(lease_us / 20, MIN_PAUSE_US));
 
-	if (!report.failed && report.refusals == 0)
+	if (report.failure.kind == REGISTRY_ANSWERED && report.refusals == 0)
 	{
 		retry_us = 0;
 		return lease_us / 2;
@@ -554,7 +557,7 @@ attempt(void)
 	int		   nbefore;
 	int32	  *shards_before = list_shards(true, &nbefore);
 
-	report.failed = false;
+	report.failure.kind = REGISTRY_ANSWERED;
 	report.holder = mine.holder;
 	pgstat_report_activity(STATE_RUNNING, "leasing shards");
 	if (settings_registry()[0] == '\0' || call_registry())
@@ -615,7 +618,7 @@ end(void)
 	count = close_surplus(true, surplus);
 	if (count == 0 || !store())
 		return;
-	if (!registry_connect(report.reason))
+	if (!registry_connect(&report.failure))
 	{
 		/* the surplus is in the same order */
 		for (int i = 0, given = 0; given < count; i++)

@@ -106,24 +106,32 @@ first_line(const char *message)
 	return pnstrdup(message, strcspn(message, "\n"));
 }
 
-static bool
-note_unreachable(char *reason)
+/* Note why nothing can be done, and return false. */
+static bool pg_attribute_printf(3, 4)
+	fail(RegistryFailure *failure, RegistryFailureKind kind,
+		 const char *format, ...)
 {
-	size_t size = HELD_REASON_SIZE;
+	va_list arguments;
 
-	snprintf(reason, size, "could not reach the registry: %s",
-			 first_line(PQerrorMessage(connection)));
+	*failure = (RegistryFailure){.kind = kind};
+	va_start(arguments, format);
+	vsnprintf(failure->text, sizeof(failure->text), format, arguments);
+	va_end(arguments);
 	return false;
 }
 
 static bool
-note_timeout(char *reason)
+note_unreachable(RegistryFailure *failure)
 {
-	size_t size = HELD_REASON_SIZE;
+	return fail(failure, REGISTRY_AWAY, "could not reach the registry: %s",
+				first_line(PQerrorMessage(connection)));
+}
 
-	snprintf(reason, size, "the registry did not answer within %d s",
-			 TIMEOUT_MS / 1000);
-	return false;
+static bool
+note_timeout(RegistryFailure *failure)
+{
+	return fail(failure, REGISTRY_SILENT,
+				"the registry did not answer within %d s", TIMEOUT_MS / 1000);
 }
 
 /*-------------------------------------------------------------------------
@@ -133,48 +141,48 @@ note_timeout(char *reason)
 
 /* What the registry's server says of an error, and why. */
 static void
-note_error(const PGresult *result, char *reason)
+note_error(const PGresult *result, RegistryFailure *failure)
 {
 	const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
 	const char *detail = PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
-	size_t		size = HELD_REASON_SIZE;
 
 	if (message == NULL)
-		(void) note_unreachable(reason);
+		(void) note_unreachable(failure);
 	else
-		snprintf(reason, size, "the registry refused: %s%s%s", message,
-				 detail != NULL ? ". " : "", detail != NULL ? detail : "");
+		(void) fail(failure, REGISTRY_REFUSED, "the registry refused: %s%s%s",
+					message, detail != NULL ? ". " : "",
+					detail != NULL ? detail : "");
 }
 
 /* Wait for the next result; *result is NULL after the last one. */
 static bool
-next_result(PGresult **result, char *reason)
+next_result(PGresult **result, RegistryFailure *failure)
 {
 	while (PQisBusy(connection))
 	{
 		if (!wait_for_socket(WL_SOCKET_READABLE))
-			return note_timeout(reason);
+			return note_timeout(failure);
 		if (!PQconsumeInput(connection))
-			return note_unreachable(reason);
+			return note_unreachable(failure);
 	}
 	*result = PQgetResult(connection);
 	return true;
 }
 
 static bool
-send_statements(const char *statements, char *reason)
+send_statements(const char *statements, RegistryFailure *failure)
 {
 	int unsent;
 
 	deadline_us = steady_clock_us() + TIMEOUT_MS * US_PER_MS;
 	if (!PQsendQuery(connection, statements))
-		return note_unreachable(reason);
+		return note_unreachable(failure);
 	while ((unsent = PQflush(connection)) != 0)
 	{
 		if (unsent < 0)
-			return note_unreachable(reason);
+			return note_unreachable(failure);
 		if (!wait_for_socket(WL_SOCKET_WRITEABLE))
-			return note_timeout(reason);
+			return note_timeout(failure);
 	}
 	return true;
 }
@@ -184,13 +192,13 @@ send_statements(const char *statements, char *reason)
  * with the reason, if one fails, or if there is no answer.
  */
 static PGresult *
-execute(const char *statements, char *reason)
+execute(const char *statements, RegistryFailure *failure)
 {
 	PGresult *rows = NULL;
-	PGresult *result;
-	bool	  good = send_statements(statements, reason);
+	PGresult *result = NULL;
+	bool	  good = send_statements(statements, failure);
 
-	while (good && (good = next_result(&result, reason)) && result != NULL)
+	while (good && (good = next_result(&result, failure)) && result != NULL)
 	{
 		switch (PQresultStatus(result))
 		{
@@ -202,7 +210,7 @@ execute(const char *statements, char *reason)
 				PQclear(result);
 				break;
 			default:
-				note_error(result, reason);
+				note_error(result, failure);
 				PQclear(result);
 				good = false;
 		}
@@ -215,7 +223,7 @@ execute(const char *statements, char *reason)
 
 /* Call a function in a transaction of its own. */
 static PGresult *
-call_function(const char *columns, const char *call, char *reason)
+call_function(const char *columns, const char *call, RegistryFailure *failure)
 {
 	StringInfoData statements;
 
@@ -225,7 +233,7 @@ call_function(const char *columns, const char *call, char *reason)
 					 "SET LOCAL statement_timeout = %d; "
 					 "SELECT %s FROM %s.%s; COMMIT",
 					 TIMEOUT_MS, columns, schema, call);
-	return execute(statements.data, reason);
+	return execute(statements.data, failure);
 }
 
 /*-------------------------------------------------------------------------
@@ -240,29 +248,28 @@ ignore_notice(void *arg, const char *message)
 
 /* Find the extension, so that no other function of that name is called. */
 static bool
-find_schema(char *reason)
+find_schema(RegistryFailure *failure)
 {
-	size_t	  size = HELD_REASON_SIZE;
 	PGresult *rows = execute("SELECT pg_catalog.quote_ident(nspname) "
 							 "FROM pg_catalog.pg_extension "
 							 "JOIN pg_catalog.pg_namespace AS n "
 							 "ON n.oid = extnamespace "
 							 "WHERE extname = 'snowflake_registry'",
-							 reason);
+							 failure);
 	bool	  found = rows != NULL && PQntuples(rows) == 1;
 
 	if (found)
 		strlcpy(schema, PQgetvalue(rows, 0, 0), sizeof(schema));
 	else if (rows != NULL)
-		snprintf(reason, size,
-				 "the registry's database has no extension "
-				 "snowflake_registry");
+		(void) fail(failure, REGISTRY_REFUSED,
+					"the registry's database has no extension "
+					"snowflake_registry");
 	PQclear(rows);
 	return found;
 }
 
 bool
-registry_connect(char *reason)
+registry_connect(RegistryFailure *failure)
 {
 	/* what the connection string says comes later, and so counts */
 	const char *const keywords[] = {"tcp_user_timeout",
@@ -282,14 +289,14 @@ registry_connect(char *reason)
 		if (!wait_for_socket(status == PGRES_POLLING_READING ?
 								 WL_SOCKET_READABLE :
 								 WL_SOCKET_WRITEABLE))
-			return note_timeout(reason);
+			return note_timeout(failure);
 		status = PQconnectPoll(connection);
 	}
 	if (PQstatus(connection) != CONNECTION_OK ||
 		PQsetnonblocking(connection, 1) != 0)
-		return note_unreachable(reason);
+		return note_unreachable(failure);
 	(void) PQsetNoticeProcessor(connection, ignore_notice, NULL);
-	return find_schema(reason);
+	return find_schema(failure);
 }
 
 void
@@ -501,10 +508,9 @@ registry_lease_arguments(const Lease *held, int nheld, const int32 *preferred,
 
 /* The leases are of shards of this layout, each once, in ascending order. */
 static bool
-check_leases(const RegistryAnswer *answer, char *reason)
+check_leases(const RegistryAnswer *answer, RegistryFailure *failure)
 {
-	size_t size = HELD_REASON_SIZE;
-	int32  before = -1;
+	int32 before = -1;
 
 	for (int i = 0; i < answer->held; i++)
 	{
@@ -512,25 +518,28 @@ check_leases(const RegistryAnswer *answer, char *reason)
 
 		if (shard <= before || shard > layout_last_shard(settings_layout()))
 		{
-			snprintf(reason, size,
-					 "the registry's answer is not valid: "
-					 "it leases shard %d after shard %d",
-					 shard, before);
-			return false;
+			return fail(failure, REGISTRY_INVALID,
+						"the registry's answer is not valid: "
+						"it leases shard %d after shard %d",
+						shard, before);
 		}
 		before = shard;
 	}
 	return true;
 }
 
-bool
-registry_lease(const RegistryCaller *caller, const char *arguments,
-			   RegistryAnswer *answer, char *reason)
+/*
+ * Call one of the two functions.  The registry does not tell its number, what it
+ * lost, and what it reserved.
+ */
+static bool
+call_registry(const char *function, const RegistryCaller *caller,
+			  const char *arguments, RegistryAnswer *answer,
+			  RegistryFailure *failure, const char *columns)
 {
-	PGresult *rows = call_function(
-		"state, shard, " MICROSECONDS("lease_from") ", " MICROSECONDS(
-			"lease_until") ", other",
-		format_call("snowflake_registry_lease", caller, arguments), reason);
+	PGresult *rows =
+		call_function(columns, format_call(function, caller, arguments),
+					  failure);
 
 	if (rows == NULL)
 		return false;
@@ -539,7 +548,17 @@ registry_lease(const RegistryCaller *caller, const char *arguments,
 	for (int row = 0; row < PQntuples(rows); row++)
 		read_row(answer, rows, row);
 	PQclear(rows);
-	return check_leases(answer, reason);
+	return check_leases(answer, failure);
+}
+
+bool
+registry_lease(const RegistryCaller *caller, const char *arguments,
+			   RegistryAnswer *answer, RegistryFailure *failure)
+{
+	return call_registry(
+		"snowflake_registry_lease", caller, arguments, answer, failure,
+		"state, shard, " MICROSECONDS("lease_from") ", " MICROSECONDS(
+			"lease_until") ", other");
 }
 
 /* Give leases back; each "until" is where it is to end. */
@@ -556,16 +575,9 @@ registry_release_arguments(const Lease *leases, int nleases)
 
 bool
 registry_release(const RegistryCaller *caller, const char *arguments,
-				 bool *is_clone, char *reason)
+				 RegistryAnswer *answer, RegistryFailure *failure)
 {
-	PGresult *rows = call_function("*",
-								   format_call("snowflake_registry_release",
-											   caller, arguments),
-								   reason);
-
-	if (rows == NULL)
-		return false;
-	*is_clone = strcmp(PQgetvalue(rows, 0, 0), "t") != 0;
-	PQclear(rows);
-	return true;
+	return call_registry(
+		"snowflake_registry_release", caller, arguments, answer, failure,
+		"CASE WHEN snowflake_registry_release THEN 'accepted' ELSE 'clone' END, NULL, NULL, NULL, ''");
 }
