@@ -54,7 +54,10 @@ is_deeply([ grep { page_text('doc/javascript.md') !~ /^\|.*\Q$version{$_}\E/m } 
 
 my $node = stack_server('javascript', conf => "timezone = 'Asia/Kolkata'\n");
 
-# Run a library's program in a new database.
+$node->safe_psql('postgres', 'CREATE ROLE tester LOGIN CREATEDB');
+
+# Run a library's program in a new database: Prisma's, which makes a shadow database,
+# as a role that is no superuser.
 sub run_library
 {
 	my ($name, $schema) = @_;
@@ -64,13 +67,14 @@ sub run_library
 
 	return missing($name, 'Node.js') if !$has_node;
 	return missing($name, "the package @missing") if @missing;
-	$node->safe_psql('postgres', "CREATE DATABASE $database");
+	$node->safe_psql('postgres', "CREATE DATABASE $database" . ($name eq 'Prisma' ? ' OWNER tester' : ''));
 	$node->safe_psql($database,
 		$schema eq 'public'
 		? 'CREATE EXTENSION snowflake'
 		: slurp_file('schema_of_its_own.sql') =~ s/\bapp\b/$database/r);
 	return run_program($node, $schema eq 'public' ? $name : "$name, with the extension in $schema",
-		[ 'node', '--import', 'tsx', $program ], PGDATABASE => $database);
+		[ 'node', '--import', 'tsx', $program ],
+		PGDATABASE => $database, $name eq 'Prisma' ? (PGUSER => 'tester') : ());
 }
 
 # Prisma's client is generated, and by its type the page is checked.

@@ -21,7 +21,7 @@ local $ENV{PYTHONDONTWRITEBYTECODE} = 1;
 
 shows_what_is_tested('doc/python.md', 'python',
 	map { "$programs/$_.py" }
-	  qw(photos alembic_env django_fields django_models django_existing_table asyncpg_client psycopg2_client pg8000_client));
+	  qw(photos alembic_env django_fields django_models django_existing_table django_apps asyncpg_client psycopg2_client pg8000_client));
 
 my $node = stack_server('python');
 
@@ -50,6 +50,18 @@ run_python('Django with psycopg', 'public', [ 'django', 'psycopg' ], 'django_pho
 run_python('Django with psycopg, bound by the server', 'public', [ 'django', 'psycopg' ], 'django_photos', 'server');
 run_python('Django with psycopg2', 'public', [ 'django', 'psycopg2' ], 'django_photos', 'psycopg2');
 run_python('Django, the extension in ext', 'ext', [ 'django', 'psycopg' ], 'django_photos', 'psycopg');
+
+# "manage.py test", which makes a database of its own, as a role that is no superuser.
+$node->safe_psql('postgres', 'CREATE ROLE tester LOGIN CREATEDB');
+$node->safe_psql('postgres', 'CREATE DATABASE application OWNER tester');
+if (has_program('python3', '-c', 'import django.db.backends.postgresql.base'))
+{
+	run_program($node, 'Django, a test database', [ 'python3', "$programs/django_test_database.py" ], PGUSER => 'tester');
+}
+else
+{
+	missing('Django, a test database', 'django');
+}
 
 run_python($_, 'public', [$_], "${_}_client") for 'asyncpg', 'psycopg2', 'pg8000';
 

@@ -40,4 +40,11 @@ run_ruby('Sequel', 'public', 'sequel', 'sequel_photos');
 run_ruby('Sequel, the extension in ext', 'ext', 'sequel', 'sequel_photos');
 run_ruby('ruby-pg', 'public', 'pg', 'pg_client');
 
+# A test database, as "bin/rails db:test:prepare" makes it, by a role that is no superuser.
+if (has_program('ruby', '-ractive_record', '-e', ''))
+{
+	$node->safe_psql('postgres', 'CREATE ROLE tester LOGIN CREATEDB');
+	run_program($node, 'ActiveRecord, a test database', [ 'ruby', "$programs/activerecord_test_database.rb" ], PGUSER => 'tester');
+}
+
 done_testing();

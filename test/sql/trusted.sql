@@ -1,0 +1,162 @@
+--
+-- A role that is no superuser, and owns a database, creates the extension there: the
+-- script runs as the bootstrap superuser in a schema in which that role made what
+-- it liked before.  Nothing of it is run, bound or taken over, and what only
+-- administrators may do stays theirs.
+--
+\set SHOW_CONTEXT never
+\set database :DBNAME
+SET client_min_messages = warning;
+CREATE ROLE regress_snowflake_owner CREATEDB;
+SET ROLE regress_snowflake_owner;
+CREATE DATABASE regress_snowflake_trusted;
+RESET ROLE;
+\c regress_snowflake_trusted
+SET client_min_messages = warning;
+
+-- What the extension has, to be imitated.
+CREATE EXTENSION snowflake;
+CREATE VIEW members AS
+SELECT d.classid, d.objid FROM pg_depend AS d JOIN pg_extension AS e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid
+ WHERE e.extname = 'snowflake' AND d.deptype = 'e';
+CREATE TABLE own_functions AS
+SELECT proname AS name, oidvectortypes(proargtypes) AS arguments
+  FROM members JOIN pg_proc AS p ON classid = 'pg_proc'::regclass AND p.oid = objid;
+CREATE TABLE own_relations AS
+SELECT relname AS name FROM members JOIN pg_class AS c ON classid = 'pg_class'::regclass AND c.oid = objid;
+GRANT SELECT ON ALL TABLES IN SCHEMA public TO regress_snowflake_owner;
+DROP EXTENSION snowflake;
+
+SET ROLE regress_snowflake_owner;
+
+-- Whatever is there with the name of an object of ours is neither replaced nor taken
+-- over: the script fails.
+CREATE FUNCTION refusal(statement text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE statement;
+    EXECUTE 'CREATE EXTENSION snowflake';
+    RETURN 'made in spite of: ' || statement;
+EXCEPTION WHEN OTHERS THEN
+    RETURN SQLSTATE;
+END $$;
+SELECT count(*) > 40 AS many, refusal(format('CREATE FUNCTION public.%I(%s) RETURNS integer LANGUAGE sql AS ''SELECT 1''', name, arguments))
+  FROM own_functions WHERE arguments !~ 'internal|cstring|snowflake' GROUP BY 2;
+SELECT count(*) > 2 AS many, refusal(format('CREATE TABLE public.%I (n int)', name)) FROM own_relations GROUP BY 2;
+-- with one more argument, that has a default, no call of it is decided
+SELECT refusal('CREATE FUNCTION public.snowflake_layouts(n integer DEFAULT 1) RETURNS integer LANGUAGE sql AS ''SELECT 1''');
+SELECT type, made, refusal(format(made, type))
+  FROM unnest('{snowflake,snowflake_instant}'::text[]) AS type,
+       unnest('{CREATE TYPE public.%s AS (n int),CREATE DOMAIN public.%s AS bigint}'::text[]) AS made;
+
+-- Lures that match better than what a careless script would name.  Operators: for
+-- pairs of types that the server's own do not take.  Functions: each of ours with
+-- arguments that are nearly of the type, and with as many more as one likes; and the server's own that take arrays of any type.
+DO $$
+DECLARE
+    lure text := 'LANGUAGE plpgsql AS ''BEGIN RAISE ''''lured as %'''', current_user; END''';
+    types regtype[] := '{smallint,integer,bigint,oid,text,name,timestamptz,integer[],text[]}';
+    o record;
+BEGIN
+    FOR o IN SELECT row_number() OVER () AS n, name, l, r
+               FROM unnest('{=,<>,<,>,<=,>=,+,-,*,/,%,||,@>,~}'::text[]) AS name, unnest(types) AS l, unnest(types) AS r
+              WHERE NOT EXISTS (SELECT FROM pg_operator WHERE oprname = name AND oprleft = l AND oprright = r) LOOP
+        EXECUTE format('CREATE FUNCTION public.o%s(%s, %s) RETURNS boolean %s', o.n, o.l, o.r, lure);
+        EXECUTE format('CREATE OPERATOR public.%s (LEFTARG = %s, RIGHTARG = %s, FUNCTION = public.o%s)', o.name, o.l, o.r, o.n);
+    END LOOP;
+    FOR o IN SELECT name, near FROM own_functions,
+                    unnest(ARRAY[replace(arguments, 'bigint', 'integer'), replace(replace(arguments, 'text', 'name'), 'integer', 'smallint'),
+                                 concat_ws(', ', nullif(arguments, ''), 'VARIADIC integer[]')]) AS near
+              WHERE arguments !~ 'internal|cstring|snowflake'
+             EXCEPT
+             SELECT name, arguments FROM own_functions LOOP
+        EXECUTE format('CREATE OR REPLACE FUNCTION public.%I(%s) RETURNS text %s', o.name, o.near, lure);
+    END LOOP;
+    FOR o IN SELECT DISTINCT proname AS name FROM pg_proc
+              WHERE pronamespace = 'pg_catalog'::regnamespace AND 'anyarray'::regtype = proargtypes[0] AND prokind = 'f' AND pronargs = 1 LOOP
+        EXECUTE format('CREATE FUNCTION public.%I(integer[]) RETURNS integer %s', o.name, lure);
+        EXECUTE format('CREATE FUNCTION public.%I(text[]) RETURNS integer %s', o.name, lure);
+    END LOOP;
+END $$;
+-- the lures work
+SELECT cardinality(ARRAY[1]);
+SELECT 1::smallint || 1::bigint;
+SELECT count(*) > 700 AS many_operators FROM pg_operator WHERE oprnamespace = 'public'::regnamespace;
+ALTER DEFAULT PRIVILEGES GRANT ALL ON FUNCTIONS TO regress_snowflake_owner;
+
+CREATE EXTENSION snowflake;
+SELECT extowner::regrole FROM pg_extension WHERE extname = 'snowflake';
+RESET ROLE;
+
+-- Of what was made, nothing is the role's, and nothing is bound to what is.
+CREATE VIEW owned AS
+SELECT classid, objid FROM pg_shdepend
+ WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
+   AND refclassid = 'pg_authid'::regclass AND refobjid = to_regrole('regress_snowflake_owner');
+SELECT pg_describe_object(classid, objid, 0) FROM members JOIN owned USING (classid, objid);
+SELECT pg_describe_object(m.classid, m.objid, 0) AS object, pg_describe_object(d.refclassid, d.refobjid, 0) AS bound_to
+  FROM pg_depend AS d
+  LEFT JOIN pg_rewrite AS r ON d.classid = 'pg_rewrite'::regclass AND r.oid = d.objid
+  JOIN members AS m ON (m.classid, m.objid) IN ((d.classid, d.objid), ('pg_class'::regclass::oid, r.ev_class))
+  JOIN owned AS o ON o.classid = d.refclassid AND o.objid = d.refobjid
+ WHERE d.deptype <> 'e';
+
+-- It works, for the role and for a superuser in the midst of the lures.
+SET ROLE regress_snowflake_owner;
+CREATE TABLE photos (id bigint PRIMARY KEY DEFAULT snowflake_nextval(5));
+CREATE TABLE clicks (id bigint PRIMARY KEY) PARTITION BY RANGE (id);
+INSERT INTO photos DEFAULT VALUES RETURNING id IS NOT NULL AS minted;
+SELECT created_at IS NOT NULL AS decoded, shard FROM photos, snowflake_decode(photos.id);
+RESET ROLE;
+SELECT name FROM snowflake_layouts WHERE in_use;
+SELECT * FROM snowflake_accept_layout();
+SELECT * FROM snowflake_layout_dependents();
+SELECT finding, ids FROM snowflake_audit('photos', 'id'::name, 'twitter'::text);
+SELECT * FROM snowflake_adopt('photos', 'id'::name, 5, dry_run => false);
+SELECT * FROM snowflake_make_partitions('clicks', '2026-01-01Z', '2026-02-01Z', '1 month'::interval);
+SELECT shard FROM pg_stat_snowflake WHERE shard IN (5);
+
+-- It owns the extension, and not what is in it.
+SET ROLE regress_snowflake_owner;
+CREATE SCHEMA own_schema;
+CREATE FUNCTION outcome(statement text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE statement;
+    RETURN 'done';
+EXCEPTION WHEN OTHERS THEN
+    RETURN SQLSTATE;
+END $$;
+SELECT statement, outcome(statement) FROM pg_catalog.unnest(ARRAY[
+    'SELECT snowflake_accept_layout()', 'SELECT snowflake_store_layout()', 'SELECT snowflake_accept_clone()',
+    'SELECT snowflake_stat_reset()', 'SELECT snowflake_horizon()', 'SELECT snowflake_leases()', 'SELECT snowflake_lease_status()',
+    'SELECT FROM pg_stat_snowflake', 'SELECT FROM pg_stat_snowflake_backends',
+    'SET snowflake.shards = ''5''', 'ALTER DATABASE regress_snowflake_trusted SET snowflake.shards = ''5''',
+    'GRANT EXECUTE ON FUNCTION snowflake_stat_reset() TO regress_snowflake_owner',
+    'CREATE OR REPLACE FUNCTION snowflake_timestamp(id bigint) RETURNS timestamptz LANGUAGE sql AS ''SELECT now()''',
+    'ALTER FUNCTION snowflake_nextval() SECURITY DEFINER', 'ALTER FUNCTION snowflake_nextval() OWNER TO regress_snowflake_owner',
+    'CREATE OR REPLACE VIEW snowflake_layouts AS SELECT 1', 'DROP FUNCTION snowflake_nextval()',
+    'ALTER EXTENSION snowflake DROP FUNCTION snowflake_nextval()', 'CREATE EXTENSION snowflake_registry', 'ALTER EXTENSION snowflake SET SCHEMA own_schema']) AS statement;
+
+-- The way out; and in another schema.
+ALTER TABLE photos ALTER id DROP DEFAULT, ALTER id TYPE bigint;
+DROP EXTENSION snowflake;
+SELECT count(*) FROM members;
+CREATE EXTENSION snowflake SCHEMA own_schema;
+SELECT own_schema.snowflake_nextval(5) IS NOT NULL AS minted;
+DROP EXTENSION snowflake;
+CREATE EXTENSION snowflake SCHEMA pg_catalog;
+\echo :SQLSTATE
+
+-- One who may not create in the database gets no extension.
+RESET ROLE;
+CREATE ROLE regress_snowflake_visitor;
+SET ROLE regress_snowflake_visitor;
+CREATE EXTENSION snowflake;
+\echo :SQLSTATE
+RESET ROLE;
+
+\c :database
+SET client_min_messages = warning;
+SET ROLE regress_snowflake_owner;
+DROP DATABASE regress_snowflake_trusted;
+RESET ROLE;
+DROP ROLE regress_snowflake_owner, regress_snowflake_visitor;
