@@ -32,8 +32,6 @@ DISPERSION='0.85 AND 1.15'      # of calls at random times
 LAYOUT='epoch=2026-01-01 unit=50ms fields=timestamp:39,shard:8,sequence:4'
 CLIENTS=90                      # more than ever wait at once, or nobody arrives
 
-
-
 usage() {
     cat <<END
 Usage: bench/capacity.sh [--pg MAJOR] [--seconds N]
@@ -41,9 +39,9 @@ Usage: bench/capacity.sh [--pg MAJOR] [--seconds N]
 Measure how long calls wait at several loads, and compare with the formula of
 doc/capacity.md.
 
-  --pg MAJOR          with this major of PostgreSQL (default: the distribution's own)
+  --pg MAJOR    with this major of PostgreSQL (default: the distribution's own)
   --seconds N   length of each run (default: 90)
-  --help              this text
+  --help        this text
 END
 }
 

@@ -130,7 +130,7 @@ nothing_like() {
 main() {
     local expression nothing instructions
     local -A counted=()         # what does nothing -> instructions
-    parse_options 'pg=MAJOR annotate' "$@"
+    parse_options 'pg=MAJOR annotate ...' "$@"
     ((${#arguments[@]})) || arguments=("${EXPRESSIONS[@]}")
     need_major valgrind
 

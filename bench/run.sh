@@ -127,7 +127,9 @@ measure_in_root() {
 main() {
     local mode csv
     parse_options 'quick smoke readme only=TOPIC pg=MAJOR pgedge=DIR output=DIR' "$@"
+    exclude_each_other quick smoke readme
     if [[ $readme ]]; then
+        [[ -z $only$pg$pgedge$output ]] || die '--readme measures nothing, and takes no other option'
         write_pages
         exit
     fi

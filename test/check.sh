@@ -24,21 +24,20 @@ STEPS=(format model regress isolation tap integration stacks upgrade packages so
 DEFAULT=(format model regress isolation tap)
 JOBS=4                          # tests mostly wait
 
-declare -A PACKAGES=(           # of the steps, which are skipped without
+# What a step needs, and is skipped without.  What a script needs is in its head,
+# as "# Packages: ..."; "# Unpacked: ..." are packages that need no installation, and
+# "# Npm: ..." a directory of test/ whose package.json names others.
+declare -A PACKAGES=(
     [format]=clang-format-14
-    [model]='spin gcc libc6-dev'
-    [tap]='python3-psycopg libpostgresql-jdbc-java default-jdk-headless nodejs node-pg'
-    [integration]='python3-etcd golang-go'
     [stacks]='mmdebstrap debian-archive-keyring'
     [packages]='mmdebstrap debian-archive-keyring'
-    [fuzz]='clang-14 libclang-rt-14-dev'
-    [analyze]='cppcheck clang-tidy-14'
     [valgrind]=valgrind
-    [sqlsmith]=sqlsmith
     [i386]='mmdebstrap debian-archive-keyring arch-test'
     [arm64]='mmdebstrap debian-archive-keyring arch-test qemu-user-static'
 )
-UNPACKED='pgbouncer patroni etcd-server clickhouse-common clickhouse-server clickhouse-client' # step.sh says why
+declare -A MEGABYTES=([stacks]=900 [packages]=500)  # to download for a place; for a major:
+MAJOR_MEGABYTES=130
+SPEED=5                         # megabytes in a second, if the network is an ordinary one
 
 usage() {
     cat <<END
@@ -91,12 +90,17 @@ END
 
 wants() { [[ " ${steps[*]} " == *" $1 "* ]]; }
 
-is_here() { [[ $pg_config ]] || is_packaged "$1"; }
+declare -A HERE=()              # major -> can this machine have it? apt is slow
+
+is_here() {
+    [[ ${HERE[$1]-} ]] || HERE[$1]=$({ [[ $pg_config ]] || is_packaged "$1"; } && echo yes || echo no)
+    [[ ${HERE[$1]} == yes ]]
+}
 
 # The majors that are asked for.
 choose_majors() {
     local version program
-    [[ "${all:+a}${pg:+b}${pg_config:+c}" != ??* ]] || die '--pg, --pg-config and --all exclude each other'
+    exclude_each_other all pg pg_config
     majors=("${pg:-}")
     if [[ $all ]]; then
         majors=("${SUPPORTED[@]}")
@@ -151,7 +155,8 @@ list_major() {
     fi
 }
 
-# All tests that are wanted, in the order in which they begin.
+# All tests that are wanted.  Those that stand alone begin first, then places are
+# built, then their tests begin, in this order.
 list_tests() {
     local step major packaged=15
     for major in "${majors[@]}"; do
@@ -212,6 +217,11 @@ step_of() {
 
 # Set "names", and "steps" to those that they belong to.
 choose_tests() {
+    choose_names
+    [[ -z $(heads 'Unpacked\|Npm') ]] || names=(tools "${names[@]}")
+}
+
+choose_names() {
     mapfile -t names < <(list_tests)
     [[ $only ]] || return 0
     if [[ -f $SOURCE/test/sql/$only.sql ]]; then
@@ -230,14 +240,40 @@ choose_tests() {
 # ---------------------------------------------------------------------------
 # Packages
 
-# Those that can be installed together with what is here: what a distribution
-# has need not fit what else is installed.
-installable() {
-    local package
-    for package in "$@"; do
-        ! is_installed "$package" && has_package "$package" &&
-            apt-get -qq -s --no-install-recommends install "$package" >/dev/null 2>&1 && echo "$package"
-    done | sort -u
+# Is this test one of a server, or of a machine, that is not here?
+is_elsewhere() {
+    case $1 in
+        stacks/* | packages/* | i386/* | arm64/*) return 0 ;;
+        [1-9]*/*) ! is_here "${1%/*}" ;;
+        *) return 1 ;;
+    esac
+}
+
+# What the heads of the scripts that run here say under these words, a line each.
+heads() {
+    local name script
+    local -a scripts=(/dev/null)
+    for name in "${names[@]}"; do
+        for script in "$SOURCE"/test/{t,integration,model,hard}/"${name##*/}.pl"; do
+            [[ ! -f $script ]] || is_elsewhere "$name" || scripts+=("$script")
+        done
+    done
+    sed -n "s/^# \($1\): //p" "${scripts[@]}" | sed "s/MAJOR/${majors[0]}/g" | sort -u
+}
+
+words() { tr ' ' '\n' | sed '/^$/d' | sort -u; }
+
+# Add to "wanted" those of the packages that can be installed together with the
+# others and with what is here: what a distribution has need not fit what else is
+# installed.
+add_installable() {
+    if (($# == 0)) ||
+        apt-get -qq -s --no-install-recommends install "${wanted[@]}" "$@" >/dev/null 2>&1; then
+        wanted+=("$@")
+    elif (($# > 1)); then
+        add_installable "${@:1:$#/2}"
+        add_installable "${@:$#/2+1}"
+    fi
 }
 
 # Java, Node.js and its module may be here from elsewhere.
@@ -249,32 +285,72 @@ is_client_here() {
     esac
 }
 
-install_all() {
-    local major step package
-    local -a needed=(perl) wanted=()
+# The packages without which there is nothing to test.
+list_needed() {
+    local major
+    echo perl
     for major in "${majors[@]}"; do
-        if [[ $pg_config ]] || is_packaged "$major"; then
-            # shellcheck disable=SC2206 # one word for each package
-            needed+=(libipc-run-perl libfaketime $BUILD_PACKAGES)
-            [[ $pg_config ]] || mapfile -t -O "${#needed[@]}" needed < <(server_packages "$major" | tr ' ' '\n')
+        if ! is_here "$major"; then
+            echo "mmdebstrap debian-archive-keyring"
         else
-            needed+=(mmdebstrap debian-archive-keyring)
+            echo "libipc-run-perl libfaketime $BUILD_PACKAGES"
+            [[ $pg_config ]] || server_packages "$major"
         fi
     done
-    install_packages "${needed[@]}" || die 'cannot test without these packages'
+}
+
+# The others, with the libraries of what is only unpacked.
+list_others() {
+    local step unpacked
     for step in "${steps[@]}"; do
-        for package in ${PACKAGES[$step]-}; do
-            is_client_here "$package" || wanted+=("$package")
-        done
+        echo "${PACKAGES[$step]-}"
     done
-    if wants tap || wants integration; then     # libraries of what is only unpacked
-        # shellcheck disable=SC2086 # one word for each package
-        mapfile -t -O "${#wanted[@]}" wanted < <(apt-cache depends $UNPACKED 2>/dev/null |
-            sed -n 's/^  Depends: \(\(lib\|python3-\)[^<]*\)$/\1/p')
-        ! wants integration || wanted+=("postgresql-${majors[0]}-pglogical")
-    fi
-    mapfile -t wanted < <(installable "${wanted[@]}")
-    install_packages "${wanted[@]}" || true
+    heads Packages
+    unpacked=$(heads Unpacked)
+    # shellcheck disable=SC2086 # one word for each package
+    [[ -z $unpacked ]] || apt-cache depends $unpacked 2>/dev/null |
+        sed -n 's/^  Depends: \(\(lib\|python3-\)[^<]*\)$/\1/p'
+}
+
+install_all() {
+    local package
+    local -a needed wanted=() others=()
+    fetch_lists
+    mapfile -t needed < <(list_needed | words)
+    mapfile -t others < <(list_others | words)
+    mapfile -t others < <(list_missing "${others[@]}")
+    mapfile -t others < <(list_known "${others[@]}")
+    for package in "${others[@]}"; do
+        is_client_here "$package" || wanted+=("$package")
+    done
+    others=("${wanted[@]}")
+    wanted=()
+    ((${#others[@]} == 0)) || add_installable "${others[@]}"
+    install_packages "${needed[@]}" "${wanted[@]}" || install_packages "${needed[@]}" ||
+        die 'cannot test without these packages'
+}
+
+# Say what is downloaded while the tests run.
+announce() {
+    local place megabytes sum=0
+    local -a what=()
+    for place in $(places); do
+        [[ ${MEGABYTES[$place]-} ]] || is_elsewhere "$place/build" || continue
+        [[ $place != 16 ]] || continue
+        [[ ! -f ${SNOWFLAKE_ROOTS:-/nowhere}/$place.tar ]] || continue
+        megabytes=${MEGABYTES[$place]:-$MAJOR_MEGABYTES}
+        sum=$((sum + megabytes))
+        what+=("$place ($megabytes MB)")
+    done
+    ((sum == 0)) || say "While tests run, a Debian is downloaded for each of ${what[*]}: $sum MB in all," \
+        "$(((sum / SPEED + 59) / 60)) minutes at $SPEED MB/s"
+}
+
+# A number that no test asks for is a mistake.
+check_numbers() {
+    [[ -z $minutes ]] || wants soak || wants fuzz || wants sqlsmith || wants twins ||
+        die '--minutes is for the steps soak, fuzz, sqlsmith and twins'
+    [[ -z $seed ]] || wants soak || wants twins || die '--seed is for the steps soak and twins'
 }
 
 needs_root() {
@@ -288,18 +364,44 @@ needs_root() {
 
 # ---------------------------------------------------------------------------
 
+places() { printf '%s\n' "${names[@]}" | sed -n 's,/.*,,p' | uniq; }
+
+# The order of tests, for prove: a place is built first, and pg_regress wants a
+# directory that scripts do not; all else at the same time.
+write_rules() {
+    local place name
+    say 'par:'
+    for place in $(places); do
+        local -a suites=() scripts=() upgrades=() last=()
+        for name in "${names[@]}"; do
+            case $name in
+                "$place"/build) ;;
+                "$place"/regress | "$place"/isolation | "$place"/reports) suites+=("$name") ;;
+                "$place"/upgrade-*) upgrades+=("$name") ;;
+                "$place"/lines) last+=("$name") ;;
+                "$place"/*) scripts+=("$name") ;;
+            esac
+        done
+        printf '%s\n' '  - seq:' "      - $place/build" '      - par:'
+        [[ -z ${suites[*]} ]] || printf '%s\n' '          - seq:' "${suites[@]/#/              - }"
+        [[ -z ${scripts[*]} ]] || printf '          - %s\n' "${scripts[@]}"
+        [[ -z ${upgrades[*]} ]] || printf '%s\n' '          - seq:' "${upgrades[@]/#/              - }"
+        [[ -z ${last[*]} ]] || printf '      - %s\n' "${last[@]}"
+    done
+    say "  - '*'"
+}
+
 # prove in a group of processes of its own, which we can end.
 run_tests() {
-    local place
-    local -a rules=()
-    while read -r place; do
-        rules+=(--rules "seq=$place/*")
-    done < <(printf '%s\n' "${names[@]}" | sed -n 's,/.*,,p' | uniq)
+    SNOWFLAKE_UNPACKED=$(heads Unpacked | words | paste -sd ' ')
+    SNOWFLAKE_NPM=$(heads Npm)
+    export SNOWFLAKE_UNPACKED SNOWFLAKE_NPM
     export SNOWFLAKE_STEPS="${steps[*]}" SNOWFLAKE_RUN=$RUN SNOWFLAKE_PG_CONFIG=$pg_config
     export SNOWFLAKE_SOAK="${minutes:-2} ${seed:-$RANDOM}" SNOWFLAKE_SECONDS=$((${minutes:-2} * 15))
+    export HARNESS_RULESFILE=$RUN/rules.yml
+    write_rules >"$HARNESS_RULESFILE"
     PERL5LIB=$SOURCE/test/perl attend setsid --wait \
-        prove --merge --formatter Progress --jobs "$JOBS" "${rules[@]}" --rules 'par=*' \
-        --exec "bash $SOURCE/test/step.sh" "${names[@]}"
+        prove --merge --formatter Progress --jobs "$JOBS" --exec "bash $SOURCE/test/step.sh" "${names[@]}"
 }
 
 # Copies live in /tmp, or in the other Debians.
@@ -321,7 +423,7 @@ end_tests() {
 
 main() {
     local step status=0
-    parse_options 'all pg=MAJOR pg-config=PATH only=NAME keep minutes=N seed=N' "$@"
+    parse_options 'all pg=MAJOR pg-config=PATH only=NAME keep minutes=N seed=N ...' "$@"
     steps=("${arguments[@]}")
     ((${#steps[@]})) || steps=("${DEFAULT[@]}")
     for step in "${steps[@]}"; do
@@ -333,7 +435,9 @@ main() {
         can_be_root || die 'another Debian needs root here, or sudo'
         exec sudo -- env SNOWFLAKE_ROOTS="${SNOWFLAKE_ROOTS-}" "$0" "$@"
     fi
+    check_numbers
     install_all
+    announce
     RUN=$(mktemp -d /var/tmp/snowflake.XXXXXX)
     chmod 755 "$RUN"
     touch "$RUN/copies"

@@ -39,7 +39,6 @@ END
 
 main() {
     parse_options 'pg=MAJOR keep' "$@"
-    ((${#arguments[@]} == 0)) || die "unknown argument \"${arguments[0]}\"; see --help"
     # shellcheck disable=SC2119 # no more packages than those
     need_major
 

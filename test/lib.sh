@@ -39,14 +39,14 @@ show_tail() { tail -n "$2" "$1" | sed 's/^/    | /'; }
 
 # Read a script's options.  The first argument names those that it has: "keep"
 # sets $keep to yes, "pg=MAJOR" wants a value and sets $pg, and "seconds=N" wants a
-# number.  What is no option goes to the array "arguments".
+# number.  With "..." there may be arguments, which go to the array "arguments".
 parse_options() {
     local known=" $1 " name value
     shift
     arguments=()
     for name in $known; do
         name=${name%%=*}
-        printf -v "${name//-/_}" '%s' ''
+        [[ $name == ... ]] || printf -v "${name//-/_}" '%s' ''
     done
     while (($#)); do
         name=${1#--}
@@ -68,10 +68,23 @@ parse_options() {
                     die "unknown option \"$1\"; see --help"
                 fi
                 ;;
-            *) arguments+=("$1") ;;
+            *)
+                [[ $known == *' ... '* ]] || die "unknown argument \"$1\"; see --help"
+                arguments+=("$1")
+                ;;
         esac
         shift
     done
+}
+
+# Of these options at most one may be given.
+exclude_each_other() {
+    local option
+    local -a given=()
+    for option in "$@"; do
+        [[ -z ${!option} ]] || given+=("--${option//_/-}")
+    done
+    ((${#given[@]} < 2)) || die "${given[0]} and ${given[1]} exclude each other"
 }
 
 # ---------------------------------------------------------------------------
@@ -82,7 +95,8 @@ parse_options() {
 
 CHILD=
 SCRATCH=()                      # directories to remove
-CREATECLUSTER=                  # our file that keeps Debian from creating one
+LOG=                            # of a command, to remove
+CREATECLUSTER=                  # our file that tells Debian what cluster to create
 
 attend() {
     local status=0
@@ -125,7 +139,8 @@ cleanup() {
     local dir
     trap '' INT TERM HUP
     [[ -z $CHILD ]] || end_child "$CHILD"
-    allow_clusters
+    release_clusters
+    rm -f "$LOG"
     for dir in "${SCRATCH[@]}"; do
         discard "$dir"
     done
@@ -155,16 +170,27 @@ is_installed() { [[ $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) =
 
 knows_package() { apt-cache show "$1" >/dev/null 2>&1; }
 
-# Can a package be had?  On a fresh machine, or in the image of a container,
-# apt knows none, and its lists are to be fetched once.
+# On a fresh machine, or in the image of a container, apt knows no package, and its
+# lists are to be fetched once.
+fetch_lists() {
+    [[ -z ${LISTS_FETCHED-} ]] && ! knows_package postgresql && can_be_root || return 0
+    export LISTS_FETCHED=yes
+    say "Fetching apt's lists of packages, which are empty" >&2
+    as_root apt-get -qq update >/dev/null 2>&1 </dev/null || true
+}
+
 has_package() {
-    if ! knows_package postgresql && [[ -z ${LISTS_FETCHED-} ]] && can_be_root; then
-        export LISTS_FETCHED=yes
-        say "Fetching apt's lists of packages, which are empty" >&2
-        as_root apt-get -qq update >/dev/null 2>&1 </dev/null || true
-    fi
+    fetch_lists
     knows_package "$1"
 }
+
+# Of these packages, those that are not installed, and those that apt knows.
+list_missing() {
+    printf '%s\n' "$@" | grep -Fvx -f <(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "$@" 2>/dev/null |
+        sed -n 's/^installed //p') || true
+}
+
+list_known() { (($# == 0)) || apt-cache show --no-all-versions "$@" 2>/dev/null | sed -n 's/^Package: //p' | sort -u; }
 
 # Is that major here, with what an extension is built with?
 is_major_installed() {
@@ -192,16 +218,26 @@ is_packaged() { is_major_installed "$1" || has_package "postgresql-server-dev-$1
 # The packages of a server that is missing here.
 server_packages() { is_major_installed "$1" || echo "postgresql-$1 postgresql-server-dev-$1"; }
 
-# Debian's server package creates a cluster and starts it, unless told not to.
-forbid_clusters() {
-    local dir=/etc/postgresql-common/createcluster.d
+# Debian's server package creates a cluster, "main", and starts it.  On a machine
+# that has a cluster it shall create none.  Else it shall, as README's "Install"
+# begins with one, but shall not start it.
+hold_clusters() {
+    local dir=/etc/postgresql-common/createcluster.d setting="start_conf = 'manual'"
+    ! compgen -G '/etc/postgresql/*/*' >/dev/null || setting='create_main_cluster = false'
     CREATECLUSTER=$dir/snowflake-test.conf
     as_root mkdir -p "$dir"
-    as_root tee "$CREATECLUSTER" >/dev/null <<<'create_main_cluster = false'
+    as_root tee "$CREATECLUSTER" >/dev/null <<<"$setting"
 }
 
-allow_clusters() {
+# From now on clusters are created and started as ever, that one, too.
+release_clusters() {
+    local start
     [[ $CREATECLUSTER ]] || return 0
+    if grep -q manual "$CREATECLUSTER"; then
+        for start in /etc/postgresql/*/main/start.conf; do
+            [[ ! -f $start ]] || as_root sed -i 's/^manual$/auto/' "$start"
+        done
+    fi
     as_root rm -f "$CREATECLUSTER"
     as_root rmdir --ignore-fail-on-non-empty "${CREATECLUSTER%/*}" || true
     CREATECLUSTER=
@@ -215,34 +251,32 @@ apt_install() {
 # Install those of the named packages that are missing.  Say before how much that
 # is; a dot now and then shows that it goes on.
 install_packages() {
-    local package log status=0
+    local status=0
     local -a missing=()
     command -v dpkg-query >/dev/null || {
         say "Without Debian's package manager, what it calls $* must be there"
         return 0
     }
-    for package in "$@"; do
-        is_installed "$package" || missing+=("$package")
-    done
+    mapfile -t missing < <(list_missing "$@")
     ((${#missing[@]})) || return 0
     if ! can_be_root; then
         say "Packages are missing, and user $(id -un) may not run apt-get as root: sudo is missing, or refused"
         say "Ask for:  apt-get install --no-install-recommends ${missing[*]}"
         return 1
     fi
-    has_package "${missing[0]}" || true     # which may fetch the lists
-    log=$(mktemp)
-    apt_install --assume-no "${missing[@]}" >"$log" || true
+    fetch_lists
+    LOG=$(mktemp)
+    apt_install --assume-no "${missing[@]}" >"$LOG" || true
     say "Installing ${missing[*]} with apt:" \
-        "$(sed -n 's/.* \([0-9]*\) newly installed.*/\1/p' "$log") packages," \
-        "$(sed -n 's/^Need to get \(.*\) of archives.*/\1/p' "$log") to download," \
-        "$(sed -n 's/^After this operation, \(.*\) of additional.*/\1/p' "$log") on disk"
-    [[ " ${missing[*]}" != *" postgresql-"[0-9]* ]] || forbid_clusters
-    apt_install -q -y "${missing[@]}" | tee "$log" |
+        "$(sed -n 's/.* \([0-9]*\) newly installed.*/\1/p' "$LOG") packages," \
+        "$(sed -n 's/^Need to get \(.*\) of archives.*/\1/p' "$LOG") to download," \
+        "$(sed -n 's/^After this operation, \(.*\) of additional.*/\1/p' "$LOG") on disk"
+    [[ " ${missing[*]}" != *" postgresql-"[0-9]* ]] || hold_clusters
+    apt_install -q -y "${missing[@]}" | tee "$LOG" |
         awk '/^(Get|Unpacking|Setting up)/ && ++n % 8 == 0 { printf "."; fflush() } END { print "" }' || status=$?
-    allow_clusters
-    ((status == 0)) || show_tail "$log" 20
-    rm -f "$log"
+    release_clusters
+    ((status == 0)) || show_tail "$LOG" 20
+    rm -f "$LOG"
     return "$status"
 }
 
@@ -307,7 +341,8 @@ make_copy() {
     SCRATCH+=("$dir")
     COPY=${dir#"$ROOT"}
     mkdir "$dir/tree" "$dir/tmp"
-    tar -C "$SOURCE" -cf - --exclude-vcs --exclude='*.o' --exclude='*.bc' \
+    # what nobody may write to could not be removed
+    tar -C "$SOURCE" -cf - --mode=u+rwX --exclude-vcs --exclude='*.o' --exclude='*.bc' \
         --exclude='*.so' --exclude=./results --exclude=./output_iso \
         --exclude='./tmp_check*' --exclude=./log --exclude='./regression.*' . |
         tar -C "$dir/tree" -xf - --no-same-owner

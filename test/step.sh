@@ -15,6 +15,8 @@
 #   i386 arm64            another processor
 #   stacks                the Debian with the libraries that test/stacks wants
 #
+# Tests of a place can run at the same time, but for regress and isolation.
+#
 # The first test of a place, "build", makes it, and writes the file PLACE.place
 # for the others, which skip if it is not there.  A place that cannot be had is
 # skipped; a test that fails never is.  check.sh gives the directory for all
@@ -43,18 +45,17 @@ need_program() { command -v "$1" >/dev/null || skip_all "this distribution has n
 
 # One test, of one command.
 test_command() {
-    local what=$1 log status=0
+    local what=$1 status=0
     shift
-    log=$(mktemp)
-    "$@" >"$log" 2>&1 || status=$?
+    LOG=$(mktemp)
+    "$@" >"$LOG" 2>&1 || status=$?
     say 1..1
     if ((status == 0)); then
         say "ok 1 - $what"
     else
         say "not ok 1 - $what"
-        tail -n 60 "$log" | sed 's/^/# /'
+        tail -n 60 "$LOG" | sed 's/^/# /'
     fi
-    rm -f "$log"
     return "$status"
 }
 
@@ -109,12 +110,11 @@ make_place() {
     make_copy "$root"
     echo "${SCRATCH[-1]}" >>"$RUN/copies"
     SCRATCH=()                  # check.sh removes it
-    if [[ $GIVEN_CONFIG ]]; then
-        copy_server
-    elif [[ $place == stacks ]]; then
+    [[ -z $GIVEN_CONFIG ]] || copy_server
+    if [[ $place == stacks ]]; then
         install_from_npm "$root$COPY/tree/test/stacks/javascript"
     elif [[ -z $root ]]; then
-        add_tools "$COPY"
+        link_tools
     fi
     case $place in
         sanitize | valgrind)
@@ -134,20 +134,35 @@ make_place() {
 
 has_integration() { [[ " ${SNOWFLAKE_STEPS-} " == *' integration '* ]]; }
 
-# Programs that need no installation: PgBouncer, what doc/monitoring is tried
-# with, what test/integration talks to, ClickHouse; and for a Node.js that is not
-# Debian's, its own way to packages.
-add_tools() {
-    local package
-    mkdir "$1/tools"
-    for package in pgbouncer prometheus-postgres-exporter prometheus patroni etcd-server \
-        clickhouse-common clickhouse-server clickhouse-client; do
-        is_installed "$package" ||
-            (cd "$1/tools" && apt-get -qq download "$package" && dpkg -x "$package"_*.deb .) >/dev/null 2>&1 || true
+# What scripts are run with and needs no installation: Debian's packages, unpacked;
+# and for a Node.js that is not Debian's, its own way to packages.
+fetch_tools() {
+    local line
+    trap 'touch "$RUN/tools.done"; cleanup' EXIT
+    mkdir "$RUN/tools"
+    # shellcheck disable=SC2086 # one word for each package
+    (cd "$RUN/tools" && apt-get -qq download $SNOWFLAKE_UNPACKED &&
+        printf '%s\0' ./*.deb | xargs -0 -n 1 -I{} dpkg -x {} .) || true
+    while read -ra line; do
+        mkdir -p "$RUN/tools/${line[0]}"
+        cp test/"${line[0]}"/package.json "$RUN/tools/${line[0]}" 2>/dev/null || true
+        install_from_npm "$RUN/tools/${line[0]}" "${line[@]:1}"
+    done <<<"$SNOWFLAKE_NPM"
+}
+
+# A copy of the tree sees them when they are there.
+link_tools() {
+    local line
+    while read -ra line; do
+        [[ ! ${line[0]-} ]] || ln -s "$RUN/tools/${line[0]}/node_modules" "$COPY/tree/test/${line[0]}/"
+    done <<<"$SNOWFLAKE_NPM"
+}
+
+await_tools() {
+    [[ -z $ROOT ]] && grep -q '^# \(Unpacked\|Npm\): ' "$SOURCE/$1" || return 0
+    until [[ -f $RUN/tools.done ]]; do
+        sleep 0.2
     done
-    is_installed node-pg || install_from_npm "$1/tree/test/clients"
-    ! has_integration || install_from_npm "$1/tree/test/formats" @duckdb/node-api
-    own_copy
 }
 
 # In a directory, the packages that its package.json or the arguments name.
@@ -182,7 +197,7 @@ copy_server() {
 # them run
 
 installcheck() {
-    local tools=$COPY/tools
+    local tools=$RUN/tools
     local -a size=()
     if [[ $ROOT ]]; then
         size=(SNOWFLAKE_CRASH_ROUNDS=10)
@@ -194,7 +209,7 @@ installcheck() {
         SNOWFLAKE_TOOLS="$tools" PYTHONPATH="$tools/usr/lib/python3/dist-packages" \
         PATH="${BINDIR:-$PROGRAMS/$major/bin}:/usr/local/bin:/usr/bin:/bin:$tools/usr/bin:$tools/usr/sbin" \
         SNOWFLAKE_SOAK="${SNOWFLAKE_SOAK-}" SNOWFLAKE_SECONDS="${SNOWFLAKE_SECONDS:-30}" "${size[@]}" \
-        timeout --kill-after=10 "$limit" make -s installcheck "$@"
+        timeout --kill-after=10 "$limit" make -s "$@" installcheck
 }
 
 # How a suite ended, as comments: it took too long, or an assertion fired, which
@@ -228,18 +243,22 @@ run_regress() {
     return "$((status > 0))"
 }
 
-# "make installcheck" has one script run by perl, rather than prove.  A server's
-# test that says "Bail out!" would end all tests.
+# "make installcheck" has one script run by perl, rather than prove.  It does so in a
+# directory of its own, so that scripts can run at the same time.  A server's test
+# that says "Bail out!" would end all tests.
 run_script() {
-    local status=0 log pgxs script
-    script=$(cd "$SOURCE" && find test/t test/integration test/stacks test/hard test/soak.pl -name "$name.pl")
+    local status=0 log pgxs script own=$COPY/run/$name
+    script=$(find test/t test/integration test/stacks test/hard test/soak.pl -name "$name.pl")
+    await_tools "$script"
     pgxs=$(as_tester pg_config --pgxs)
     grep '^enable_tap_tests.*= yes' "$ROOT${pgxs%/makefiles/*}/Makefile.global" >/dev/null ||
         skip_all 'this server was built without --enable-tap-tests'
-    installcheck REGRESS= ISOLATION= PROVE=perl PROVE_FLAGS= PROVE_TESTS="$script" 2>&1 |
+    as_tester mkdir -p "$own"
+    installcheck -C "$own" -f "$COPY/tree/Makefile" VPATH="$COPY/tree" \
+        REGRESS= ISOLATION= PROVE=perl PROVE_FLAGS= PROVE_TESTS="$script" 2>&1 |
         sed -u 's/^Bail out!/not ok - Bail out!/' || status=$?
-    explain "$DIR"/tree/tmp_check/log/*.log
-    for log in "$DIR"/tree/tmp_check/log/*"$name"*; do
+    explain "$ROOT$own"/tmp_check/log/*.log
+    for log in "$ROOT$own"/tmp_check/log/*"$name"*; do
         [[ $status != 0 && -f $log ]] || continue
         echo "# ${log##*/} ends with"
         tail -n 20 "$log" | sed 's/^/#   /'
@@ -339,6 +358,7 @@ case $1 in
         with_major test/hard/analyze.pl
         ;;
     proof) run_proof ;;
+    tools) test_command 'what is needed is unpacked, as far as there is any' fetch_tools ;;
     packages/*) attend perl test/packages.pl "$name" "${SUITE[$name]}" ;;
     */build) make_place ;;
     *)

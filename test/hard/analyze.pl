@@ -2,7 +2,8 @@
 # -fanalyzer must find nothing.  What they find wrongly is suppressed, each with its
 # reason: at the place, or in .clang-tidy where it is an idiom of the server.
 #
-# Needs cppcheck, clang-tidy-14, gcc and the headers of a server.
+# Needs gcc and the headers of a server.
+# Packages: cppcheck clang-tidy-14
 
 use strict;
 use warnings;

@@ -8,7 +8,8 @@
 # for so many seconds, as many at a time as there are processors.  After a find the
 # input is shown.
 #
-# Needs clang-14, libclang-rt-14-dev and the headers of a server.
+# Needs the headers of a server.
+# Packages: clang-14 libclang-rt-14-dev
 
 use strict;
 use warnings;

@@ -1,5 +1,7 @@
 # Random queries by sqlsmith, for SNOWFLAKE_SECONDS.  Their only wrong answer is
 # a crash, which shows in the server's log.
+#
+# Packages: sqlsmith
 
 use strict;
 use warnings;

@@ -7,6 +7,9 @@
 # Everything runs on loopback, as the user of the test, in directories of the
 # test.  Only the replica's postgres has another clock; Patroni and etcd, which
 # count seconds to see who is alive, have the true one.
+#
+# Packages: python3-etcd
+# Unpacked: patroni etcd-server
 
 use strict;
 use warnings;

@@ -1,6 +1,8 @@
 # Four servers that write at the same time and one that gathers their rows, as
 # in test/t/030_logical.pl, by pglogical in place of the server's own
 # replication.
+#
+# Packages: postgresql-MAJOR-pglogical
 
 use strict;
 use warnings;

@@ -9,7 +9,7 @@
 # not, or it proves nothing.  A search that was not completed, for lack of memory, depth or time,
 # or that never came to some step of the model, is a failure.
 #
-# Needs spin and gcc.
+# Packages: spin gcc libc6-dev
 
 use strict;
 use warnings;

@@ -3,6 +3,10 @@
 # ours and prints TAP, which becomes assertions here.  A client that is not
 # installed is skipped; check.sh installs what it can get.  What doc/clients.md
 # shows is what these programs contain.
+#
+# Packages: python3-psycopg libpostgresql-jdbc-java default-jdk-headless nodejs node-pg
+# Unpacked: pgbouncer
+# Npm: clients
 
 use strict;
 use warnings;

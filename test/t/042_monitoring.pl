@@ -3,6 +3,8 @@
 # the values that there are; the dashboard and the alerts use metrics that there
 # are.  If they are installed, the exporter itself serves them, and Prometheus
 # understands the expressions and raises the alerts.
+#
+# Unpacked: prometheus-postgres-exporter prometheus
 
 use strict;
 use warnings;

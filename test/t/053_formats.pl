@@ -2,6 +2,10 @@
 # doc/vectors.csv without it, and by the functions of doc/formats.md in other
 # languages.  And the page's generator makes ids beside the server.  A language
 # that is not installed is skipped; DuckDB is the package @duckdb/node-api of npm.
+#
+# Packages: python3-minimal golang-go nodejs
+# Unpacked: clickhouse-common clickhouse-server clickhouse-client
+# Npm: formats @duckdb/node-api
 
 use strict;
 use warnings;
