@@ -942,25 +942,13 @@ generator_my_held_tick(void)
 	return (int64) pg_atomic_read_u64(&my_slot->held);
 }
 
-/*
- * The transaction has ended, and is where settled.c finds it.
- *
- * If snowflake_settled() begins the tick from which on a renewal is due, no session
- * asks for it in that tick.  If none mints in a later one either, the mark would stay
- * there, and the rows of that tick would never be below it.  So a session that has
- * minted asks now.
- */
+/* The transaction has ended, and is where settled.c finds it. */
 void
 generator_release_mark(void)
 {
-	bool  has_id = my_hold == HOLDS_FIRST_ID;
-	int64 latest = (int64) pg_atomic_read_u64(&bounds->latest);
-
 	pg_write_barrier();
 	pg_atomic_write_u64(&my_slot->held, (uint64) GENERATOR_NO_TICK);
 	my_hold = HOLDS_NOTHING;
-	if (has_id && latest == (int64) pg_atomic_read_u64(&bounds->renew))
-		horizon_ask_for_renewal(latest);
 }
 
 /*

@@ -168,7 +168,7 @@ end_tick(void)
 	return layout_first_tick_from(settings_layout(), state->end);
 }
 
-int64
+static int64
 held_end_tick(void)
 {
 	int64 tick;
@@ -362,18 +362,6 @@ held_find_end(void)
 	}
 	state->end = end == DT_NOEND ? DT_NOBEGIN : end;
 	LWLockRelease(held_lock);
-}
-
-/* The holder of the last report, 0 since the server has started. */
-uint64
-held_holder(void)
-{
-	uint64 holder;
-
-	LWLockAcquire(held_lock, LW_SHARED);
-	holder = state->report.holder;
-	LWLockRelease(held_lock);
-	return holder;
 }
 
 void

@@ -96,24 +96,22 @@ extern bool				held_has(int32 shard);
 extern void				held_wait(HeldWait *wait, int32 shard);
 
 /* for the horizon's worker */
-extern int64 held_end_tick(void);
-extern void	 held_raise_horizon(int64 tick);
+extern void held_raise_horizon(int64 tick);
 
 /* for the worker that leases, alone */
-extern void	  held_attach_worker(void);
-extern bool	  held_take_request(void);
-extern void	  held_set_on(bool on);
-extern bool	  held_find(int32 shard, Lease *lease);
-extern bool	  held_is_open(int32 shard);
-extern bool	  held_admit(const Lease *lease);
-extern void	  held_renew(const Lease *lease);
-extern void	  held_note_open(int32 shard);
-extern void	  held_note_closing(int32 shard);
-extern void	  held_drop(int32 shard);
-extern void	  held_find_end(void);
-extern uint64 held_holder(void);
-extern void	  held_note_holder(uint64 holder);
-extern void	  held_report(const HeldReport *report);
-extern void	  held_forget_report(void);
+extern void held_attach_worker(void);
+extern bool held_take_request(void);
+extern void held_set_on(bool on);
+extern bool held_find(int32 shard, Lease *lease);
+extern bool held_is_open(int32 shard);
+extern bool held_admit(const Lease *lease);
+extern void held_renew(const Lease *lease);
+extern void held_note_open(int32 shard);
+extern void held_note_closing(int32 shard);
+extern void held_drop(int32 shard);
+extern void held_find_end(void);
+extern void held_note_holder(uint64 holder);
+extern void held_report(const HeldReport *report);
+extern void held_forget_report(void);
 
 #endif /* SNOWFLAKE_HELD_H */

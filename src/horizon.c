@@ -173,9 +173,9 @@ static LWLock		*horizon_lock = NULL;
  */
 
 /*
- * Lower the record to the last id minted, but not below what was found at the
- * start.  In the postmaster's last moments
- * every session has gone, after an immediate shutdown as well.
+ * Lower the record to the latest tick, below which are all ids and all marks of
+ * settled.c.  In the postmaster's last moments every session has gone, after an
+ * immediate shutdown as well.
  */
 static void
 close_cleanly(int code, Datum arg)
@@ -183,15 +183,12 @@ close_cleanly(int code, Datum arg)
 	const Layout *layout = settings_layout();
 	Record		  record;
 	Trouble		  trouble;
-	int64		  horizon;
-	int64		  latest;
-	int64		  end;
+	int64		  latest = (int64) pg_atomic_read_u64(&bounds->latest);
 
-	bounds_read(&horizon, &latest);
-	if (code != 0 || horizon <= latest) /* then nothing was minted */
-		return;
-	end = Max(latest + 1, (int64) pg_atomic_read_u64(&bounds->floor));
-	server_make_record(&record, layout_time_of_tick(layout, end));
+	if (code != 0 || pg_atomic_read_u64(&bounds->renew) ==
+						 pg_atomic_read_u64(&bounds->floor))
+		return; /* nothing was stored */
+	server_make_record(&record, layout_time_of_tick(layout, latest + 1));
 	if (!record_write_file(&record, &trouble))
 		record_report(LOG, &trouble);
 }
@@ -326,14 +323,17 @@ horizon_wait(HorizonWait *wait, int64 tick)
 		wait_outside_locks(HORIZON_WAIT_US, event, &state->attempted);
 }
 
-/* Wait until the floor is in force, as it is a moment after a start. */
+/*
+ * Wait until there is a horizon, as there is a moment after a start; where none was
+ * found, for the first one, past a tick.
+ */
 void
-horizon_wait_until_open(void)
+horizon_wait_for_first(int64 tick)
 {
 	HorizonWait wait = {0};
 
-	while (!horizon_is_open())
-		horizon_wait(&wait, HORIZON_OPEN_ONLY);
+	while (pg_atomic_read_u64(&bounds->renew) == 0)
+		horizon_wait(&wait, tick);
 	ConditionVariableCancelSleep();
 }
 
@@ -454,8 +454,8 @@ read_records(Trouble *trouble)
 
 /*
  * Put the floor in force: nothing is minted before the horizon that was found.
- * With a registry the lease worker does that, because a new holder mints on shards
- * on which no other server minted in its time.
+ * A new holder of leases could mint there without repeating an id, but readers of
+ * what is new are past it: see settled.c.
  *
  * False, with the trouble, if there is no telling.  While the layout differs
  * the horizon stays closed, and sessions know why.
@@ -482,8 +482,8 @@ open_horizon(Trouble *trouble)
 		return true;
 	floor = layout_first_tick_from(settings_layout(), server_horizon());
 	bounds_raise(&bounds->floor, floor);
-	if (!held_is_on())
-		bounds_raise(&bounds->latest, floor);
+	bounds_raise(&bounds->latest, floor);
+	bounds_raise(&bounds->renew, floor);
 	LWLockAcquire(horizon_lock, LW_EXCLUSIVE);
 	state->is_open = true;
 	LWLockRelease(horizon_lock);
@@ -545,6 +545,26 @@ note_renewal(const Record *record)
 	LWLockRelease(horizon_lock);
 }
 
+/* Store a horizon, and measure how long the next one is expected to take. */
+static bool
+store_horizon(TimestampTz horizon, int64 *renewal_us, Trouble *trouble)
+{
+	Record	   record;
+	instr_time began;
+	instr_time lasted;
+
+	INSTR_TIME_SET_CURRENT(began);
+	server_make_record(&record, horizon);
+	if (!store_record(&record, trouble))
+		return false;
+	note_renewal(&record);
+	warn_of_expiry(settings_layout(), horizon);
+	INSTR_TIME_SET_CURRENT(lasted);
+	INSTR_TIME_SUBTRACT(lasted, began);
+	*renewal_us = expected_us(INSTR_TIME_GET_MICROSEC(lasted));
+	return true;
+}
+
 /*
  * Renew the horizon, to "reserve" and an allowance after a tick: first on disk,
  * then for all.  The next renewal is due half of the reserve and two renewals
@@ -553,11 +573,12 @@ note_renewal(const Record *record)
  *
  * If snowflake.reserve was made shorter, the horizon can be further away than
  * it is now to be moved.  Its record must stay, so there is nothing to do yet.
- * The same holds at the end of the leases, which the horizon never passes: see
- * held.c.  Who comes there waits for the leases to be renewed.
  *
- * A new holder of leases may mint before the horizon that was found.  Then that
- * one stays on disk until the clock has come to it.
+ * After a crash the clock may stand before the horizon that was found.  That is on
+ * disk already, so there is nothing to store until the clock has reached it; else
+ * each crash would set the horizon another reserve ahead.
+ *
+ * Sessions see the horizon only as far as the leases reach: see held.c.
  */
 static bool
 renew_horizon(int64 wanted_tick, Trouble *trouble)
@@ -565,59 +586,25 @@ renew_horizon(int64 wanted_tick, Trouble *trouble)
 	static int64  renewal_us = 0; /* as long as one is expected to take */
 	const Layout *layout = settings_layout();
 	int64		  reserve_us = settings_reserve_ms() * US_PER_MS;
-	int64		  present;
-	int64		  latest;
-	int64		  from_tick;
-	int64		  tick;
-	int64		  end_tick;
-	TimestampTz	  horizon;
-
-	bounds_read(&present, &latest);
-
-	/*
-	 * After a crash the clock may stand before the floor.  The floor is on disk
-	 * already, so there is nothing to renew until the clock has reached it;
-	 * else each crash would set the horizon another reserve ahead.
-	 */
-	if (present == 0 && wanted_tick < latest)
-	{
-		held_raise_horizon(latest);
-		return true;
-	}
+	int64		  latest = (int64) pg_atomic_read_u64(&bounds->latest);
 
 	/* sessions ask for each renewal more than once */
-	from_tick = Max(wanted_tick, latest);
-	if (from_tick < (int64) pg_atomic_read_u64(&bounds->renew))
-		return true;
-
-	tick =
-		layout_first_tick_from(layout, layout_time_of_tick(layout, from_tick) +
-										   reserve_us + 3 * renewal_us);
-	end_tick = held_end_tick();
-	tick = Min(tick, end_tick);
-	horizon = layout_time_of_tick(layout, Max(tick, present));
-	if (tick > present && horizon > server_horizon())
+	if (wanted_tick >= (int64) pg_atomic_read_u64(&bounds->renew))
 	{
-		Record	   record;
-		instr_time began;
-		instr_time lasted;
+		TimestampTz from =
+			layout_time_of_tick(layout, Max(wanted_tick, latest));
+		int64 tick =
+			layout_first_tick_from(layout, from + reserve_us + 3 * renewal_us);
+		TimestampTz horizon = layout_time_of_tick(layout, tick);
 
-		INSTR_TIME_SET_CURRENT(began);
-		server_make_record(&record, horizon);
-		if (!store_record(&record, trouble))
+		if (horizon > server_horizon() &&
+			!store_horizon(horizon, &renewal_us, trouble))
 			return false;
-		note_renewal(&record);
-		warn_of_expiry(layout, horizon);
-		INSTR_TIME_SET_CURRENT(lasted);
-		INSTR_TIME_SUBTRACT(lasted, began);
-		renewal_us = expected_us(INSTR_TIME_GET_MICROSEC(lasted));
-	}
-	bounds_raise(&bounds->renew,
-				 tick == end_tick ?
-					 Max(tick, present) :
+		bounds_raise(&bounds->renew,
 					 layout_first_tick_from(layout, horizon - reserve_us / 2 -
 														2 * renewal_us));
-	held_raise_horizon(tick);
+	}
+	held_raise_horizon(layout_first_tick_from(layout, server_horizon()));
 	return true;
 }
 

@@ -27,7 +27,7 @@ extern void horizon_shmem_startup(void);
 extern void horizon_ask_for_renewal(int64 tick);
 extern bool horizon_is_open(void);
 extern void horizon_wait(HorizonWait *wait, int64 tick);
-extern void horizon_wait_until_open(void);
+extern void horizon_wait_for_first(int64 tick);
 
 extern PGDLLEXPORT void snowflake_horizon_main(Datum arg);
 

@@ -113,12 +113,6 @@ static uint64	   incarnation;
 static bool		   is_recorded;
 static bool		   has_begun;
 
-/*
- * This holder, before the server started, may have minted up to here: the
- * horizon that was found.  0: it minted nothing.
- */
-static int64 floor_tick;
-
 /* What sessions are told. */
 static HeldReport report;
 
@@ -245,7 +239,7 @@ open_shard(const Lease *lease)
 	generator_open_shard(lease->shard,
 						 Max(layout_first_tick_from(settings_layout(),
 													lease->from),
-							 floor_tick));
+							 (int64) pg_atomic_read_u64(&bounds->floor)));
 	held_note_open(lease->shard);
 }
 
@@ -592,12 +586,6 @@ begin(void)
 	is_recorded = lease_record_read(&mine, incarnation, reason);
 	if (!is_recorded)
 		begin_anew(reason);
-	else if (mine.holder != held_holder())
-	{
-		/* not just this worker has started, but the server */
-		floor_tick = (int64) pg_atomic_read_u64(&bounds->floor);
-		bounds_raise(&bounds->latest, floor_tick);
-	}
 	held_note_holder(mine.holder);
 	publish();
 	has_begun = true;
@@ -641,7 +629,6 @@ end(void)
 static void
 open_all(void)
 {
-	bounds_raise(&bounds->latest, (int64) pg_atomic_read_u64(&bounds->floor));
 	for (int32 shard = 0; shard <= layout_last_shard(settings_layout());
 		 shard++)
 		generator_open_shard(shard, 0);

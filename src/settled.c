@@ -69,9 +69,11 @@
  * fills the table from these locks.  A prepared transaction that ended before that
  * has gone unnoticed, and a snapshot that does not see it is too old.
  *
- * The reader does not ask for a renewal, and raises the latest tick only to where
- * the next renewal is due.  So reading writes nothing.  The last row's tick comes
- * before that, or else a renewal was asked for: see generator_release_mark().
+ * The mark outlives the server: whatever starts later, with whatever clock, mints
+ * nothing before the horizon that it finds, and the mark is not after that.  So the
+ * reader raises the latest tick only to where the next renewal of the horizon is due,
+ * and then asks for it, as who mints does.  The mark goes on with the clock, whether
+ * somebody mints or not, and whether there are leases or not.
  *
  * test/model/settled.pml has all that but the restart, for spin.
  *
@@ -459,18 +461,32 @@ first_unseen_tick(const View *view)
 
 /*
  * Raise the latest tick to the present one, though not past where the next renewal
- * is due.  A clock that is behind raises nothing.
+ * is due; there, ask for that.  A clock that is behind raises nothing.
+ *
+ * Gives the latest tick, or as much of it as is on disk: a lease may have raised it
+ * further.  No later start mints before that.
  */
 static int64
 raise_latest_tick(const Layout *layout)
 {
-	int64 renew = (int64) pg_atomic_read_u64(&bounds->renew);
 	int64 tick;
+	int64 on_disk;
 
-	if (layout_tick_of_time(layout, GetCurrentTimestamp(), &tick))
-		bounds_raise(&bounds->latest,
-					 Min(Min(tick, renew), layout->last_mint_tick));
-	return (int64) pg_atomic_read_u64(&bounds->latest);
+	if (layout_tick_of_time(layout, GetCurrentTimestamp(), &tick) && tick > 0)
+	{
+		int64 renew;
+
+		tick = Min(tick, layout->last_mint_tick);
+		if (pg_atomic_read_u64(&bounds->renew) == 0)
+			horizon_wait_for_first(tick);
+		renew = (int64) pg_atomic_read_u64(&bounds->renew);
+		if (tick >= renew)
+			horizon_ask_for_renewal(tick);
+		bounds_raise(&bounds->latest, Min(tick, renew));
+	}
+	on_disk = Max((int64) pg_atomic_read_u64(&bounds->renew),
+				  (int64) pg_atomic_read_u64(&bounds->horizon));
+	return Min((int64) pg_atomic_read_u64(&bounds->latest), on_disk);
 }
 
 /* The first tick that is not settled.  The head of this file says why. */
@@ -479,8 +495,6 @@ unsettled_tick(const Layout *layout, const View *view)
 {
 	int64 tick;
 
-	if (pg_atomic_read_u64(&bounds->latest) == 0)
-		horizon_wait_until_open();
 	if (max_prepared_xacts > 0)
 		check_prepared(layout, view);
 	tick = raise_latest_tick(layout);

@@ -28,7 +28,7 @@
  *                        leases in its record
  *   KEEPS_OLD_LEASES     a server that starts in another place does not, but leaves
  *                        them in its record
- *   NO_FLOOR             a server that goes on forgets the horizon in its record
+ *   NO_FLOOR             a server that starts forgets the horizon in its record
  *   MINT_BEFORE_DURABLE  the horizon is published before it is on disk
  *   HORIZON_PAST_UNTIL   the horizon is published past the end of the lease
  *   OPEN_BELOW_HORIZON   sessions may mint on a lease that ends before the
@@ -498,9 +498,6 @@ proctype Postmaster(byte s)
 			:: in_place ->
 				me.open = (me.until > 0);
 				me.next = me.from;
-#ifndef NO_FLOOR
-				raise(me.next, me.durable);
-#endif
 #ifdef RELEASE_BELOW_FLOOR
 				me.below_floor = true;
 #endif
@@ -514,6 +511,9 @@ proctype Postmaster(byte s)
 				printf("server %d begins as a new holder\n", s)
 #endif
 			fi;
+#ifndef NO_FLOOR
+			raise(me.next, me.durable);
+#endif
 			me.elsewhere = false
 		}
 	::

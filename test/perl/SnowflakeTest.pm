@@ -79,7 +79,8 @@ sub set_clock
 	return;
 }
 
-# With "disk", its disk can be changed as well, as described next.
+# With "disk", its disk can be changed as well, and with "place" it is somewhere else,
+# both as described next.
 sub start_with_clock
 {
 	my ($node, $offset, %options) = @_;
@@ -87,7 +88,10 @@ sub start_with_clock
 
 	die 'libfaketime is not installed' unless $library;
 	set_clock($node, $offset // 0);
-	local $ENV{LD_PRELOAD} = join(':', shim('servers_alone'), $options{disk} ? shim('slowdisk') : (), $library);
+	my %place = %{ delete $options{place} // {} };
+	local $ENV{LD_PRELOAD} = join(':', shim('servers_alone'), $options{disk} ? shim('slowdisk') : (),
+		%place ? shim('place') : (), $library);
+	local @ENV{ map { "SNOWFLAKE_$_" } keys %place } = values %place;
 	local $ENV{SNOWFLAKE_DISK} = disk_file($node);
 	local $ENV{FAKETIME_TIMESTAMP_FILE} = clock_file($node);
 	local $ENV{FAKETIME_NO_CACHE} = 1;

@@ -9,6 +9,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/../perl";
 
+use FeedTest;
 use PostgreSQL::Test::Utils;
 use SnowflakeTest;
 use Test::More;
@@ -25,44 +26,6 @@ CONF
 my $create = 'CREATE TABLE events (id snowflake PRIMARY KEY DEFAULT snowflake_nextval(), name text)';
 
 $node->safe_psql('postgres', $create);
-
-# The rows that are new to a reader who has read up to here.
-my $last = 0;
-my %read;
-
-sub poll
-{
-	my ($server) = @_;
-	my ($code, $out) = $server->psql('postgres',
-		"SELECT id, name FROM events WHERE id > $last AND id < snowflake_settled() ORDER BY id LIMIT 1000");
-	my @rows = map { [ split(/\|/) ] } split(/\n/, $code == 0 ? $out : '');
-
-	for my $row (@rows)
-	{
-		$read{ $row->[0] }++;
-		$last = $row->[0];
-	}
-	return map { $_->[1] } @rows;
-}
-
-# All of them, up to the last row that is committed.
-sub poll_to_the_end
-{
-	my ($server) = @_;
-	my @names;
-
-	for (1 .. 900)
-	{
-		my @new = poll($server);
-
-		push @names, @new;
-		next if @new;
-		return @names
-		  if $server->safe_psql('postgres', "SELECT count(*) = 0 FROM events WHERE id > $last") eq 't';
-		sleep(0.02);
-	}
-	return (@names, 'and not all');
-}
 
 # What is committed now is not read, because somebody holds the mark.
 sub holds
@@ -191,8 +154,7 @@ is_deeply([ poll_to_the_end($standby) ], [ 'on the primary', 'before it', 'meanw
 $standby->stop('fast');
 start_with_clock($node);
 $node->safe_psql('postgres', "ROLLBACK PREPARED 'on the primary'; TRUNCATE events");
-$last = 0;
-%read = ();
+new_reader();
 
 # --- Crashes at random
 
@@ -237,11 +199,9 @@ for my $round (1 .. $ROUNDS)
 }
 $node->safe_psql('postgres', "COMMIT PREPARED 'of round $_'") for grep { $_ % 4 == 0 } 1 .. $ROUNDS;
 my $rest = poll_to_the_end($node);
-my @written = split(/\n/, $node->safe_psql('postgres', 'SELECT id FROM events'));
 
 cmp_ok($polled, '>', 100, "over $ROUNDS crashes, $polled rows are read, and $rest afterwards");
-is_deeply([ sort keys %read ], [ sort @written ], scalar(@written) . ' rows are there, and each was read');
-is(scalar(grep { $_ > 1 } values %read), 0, 'once');
+has_read_each_once($node, 'after the crashes');
 
 # --- The clock set back
 
@@ -251,10 +211,10 @@ $node->safe_psql('postgres', 'INSERT INTO events (name) VALUES ($$before$$)');
 ok(wait_until($node, 'SELECT seconds_ahead > 15 FROM snowflake_horizon()'), 'the mark can go far ahead of the last id');
 sleep(4);
 poll_to_the_end($node);
-my $mark = $node->safe_psql('postgres', 'SELECT snowflake_settled()');
+my $mark = mark_of($node);
 
 set_clock($node, -3);
-cmp_ok($node->safe_psql('postgres', 'SELECT snowflake_settled()'), '>=', $mark, 'the clock goes back, and not the mark');
+cmp_ok(mark_of($node), '>=', $mark, 'the clock goes back, and not the mark');
 cmp_ok($node->safe_psql('postgres', q{INSERT INTO events (name) VALUES ('after') RETURNING id}),
 	'>=', $mark, 'nothing is minted below it');
 is_deeply([ poll_to_the_end($node) ], ['after'], 'and reading goes on');
