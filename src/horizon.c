@@ -189,7 +189,7 @@ close_cleanly(int code, Datum arg)
 						 pg_atomic_read_u64(&bounds->floor))
 		return; /* nothing was stored */
 	server_make_record(&record, layout_time_of_tick(layout, latest + 1));
-	if (!record_write_file(&record, &trouble))
+	if (!record_write_file(HORIZON_RECORD, &record, &trouble))
 		record_report(LOG, &trouble);
 }
 
@@ -426,9 +426,9 @@ store_record(const Record *record, Trouble *trouble)
 	XLogRecPtr lsn;
 
 	note_wait(WAITS_FOR_DISK);
-	if (!record_write_file(record, trouble))
+	if (!record_write_file(HORIZON_RECORD, record, trouble))
 		return false;
-	lsn = record_log_page(record);
+	lsn = record_log_page(HORIZON_RECORD, record);
 	if (lsn != InvalidXLogRecPtr)
 		wait_for_standbys(lsn);
 	note_wait(WAITS_FOR_NOTHING);
@@ -453,6 +453,22 @@ read_records(Trouble *trouble)
 }
 
 /*
+ * Store what has changed.  The layout goes first: if the horizon's record has a
+ * change of the layout, so has the layout's.  A wait for standbys is for both.
+ */
+static bool
+store_change(const ServerChange *change, Trouble *trouble)
+{
+	if (change->stores_layout)
+	{
+		if (!record_write_file(LAYOUT_RECORD, &change->layout, trouble))
+			return false;
+		(void) record_log_page(LAYOUT_RECORD, &change->layout);
+	}
+	return !change->stores_record || store_record(&change->record, trouble);
+}
+
+/*
  * Put the floor in force: nothing is minted before the horizon that was found.
  * A new holder of leases could mint there without repeating an id, but readers of
  * what is new are past it: see settled.c.
@@ -474,7 +490,7 @@ open_horizon(Trouble *trouble)
 	}
 	if (server_has_change(&change))
 	{
-		if (!store_record(&change.record, trouble))
+		if (!store_change(&change, trouble))
 			return false;
 		server_note_change(&change);
 	}
@@ -639,7 +655,6 @@ try_renewal(int64 wanted_tick, Trouble *trouble)
 		AbortCurrentTransaction();
 		LWLockReleaseAll();
 		strlcpy(trouble->reason, error->message, sizeof(trouble->reason));
-		server_compare_layout(); /* by what could be read */
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(context);

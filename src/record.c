@@ -1,20 +1,22 @@
 /*-------------------------------------------------------------------------
  *
  * record.c
- *	  The server's record, in a file and on a page.
+ *	  The server's records, in files and on pages.
  *
- * The record says up to which time the server may have minted, with which
- * layout, and which server wrote it.  It is stored twice, with the same bytes.
+ * The horizon's record says up to which time the server may have minted, with
+ * which layout, and which server wrote it.  The layout's record says the layout
+ * alone.  So the layout is known as long as either record can be read.  Each is
+ * stored twice, with the same bytes.
  *
- * The file, snowflake.horizon in the data directory, is what a server reads
- * when it starts.  It is replaced as a whole.
+ * The files, snowflake.horizon and snowflake.layout in the data directory, are
+ * what a server reads when it starts.  A file is replaced as a whole.
  *
- * The page is for servers that are made from this one's WAL: standbys, and
- * backups that are recovered.  They do not get the file; they get the WAL.  So
- * the record is logged as a full page image of a page of no table: block 0 of
+ * The pages are for servers that are made from this one's WAL: standbys, and
+ * backups that are recovered.  They do not get the files; they get the WAL.  So
+ * a record is logged as a full page image of a page of no table: block 0 of
  * a relation of the global tablespace whose number neither initdb nor the
  * server ever assigns.  The server itself replays it, with or without this
- * library.  The primary never reads that page.
+ * library.  The primary reads the pages only when it starts.
  *
  * Invariants:
  *	- bytes that are not a whole, undamaged record are never taken for one;
@@ -23,7 +25,7 @@
  *	- a page file without a whole page is damage, not absence: the server makes
  *	  that file only to put a page into it.
  *
- * The file is written by one process at a time: by the postmaster when it is
+ * The files are written by one process at a time: by the postmaster when it is
  * alone, else by the horizon's worker.
  *
  *-------------------------------------------------------------------------
@@ -44,20 +46,41 @@
 #include "compat.h"
 #include "record.h"
 
-#define RECORD_FILE "snowflake.horizon"
-#define RECORD_TEMP_FILE RECORD_FILE ".tmp"
-
 /*
- * The relation of the page.  initdb gives shared relations numbers below 10000,
+ * The relations of the pages.  initdb gives shared relations numbers below 10000,
  * the server gives new relations numbers from 16384 on.
  */
-#define RECORD_RELATION 11111
-#define PAGE_FILE "global/" CppAsString2(RECORD_RELATION)
+#define HORIZON_RELATION 11111
+#define LAYOUT_RELATION 11112
 
-#define RECORD_MAGIC 0x534E4F57 /* "SNOW" */
 #define RECORD_VERSION 1
 
-/* The format.  A change of these numbers needs a new version. */
+static const struct
+{
+	const char *file;
+	const char *temp_file;
+	const char *page_file;
+	Oid			relation; /* of the page */
+	uint32		magic;
+	int			size; /* the last bytes are the checksum */
+} records[] = {[HORIZON_RECORD] = {"snowflake.horizon",
+								   "snowflake.horizon.tmp",
+								   "global/" CppAsString2(HORIZON_RELATION),
+								   HORIZON_RELATION, 0x534E4F57 /* "SNOW" */,
+								   sizeof(Record)},
+			   [LAYOUT_RECORD] = {"snowflake.layout", "snowflake.layout.tmp",
+								  "global/" CppAsString2(LAYOUT_RELATION),
+								  LAYOUT_RELATION, 0x534E4F59 /* "SNOY" */,
+								  sizeof(LayoutRecord)}};
+
+/* The beginning of each record. */
+typedef struct RecordHead
+{
+	uint32 magic;
+	uint32 version;
+} RecordHead;
+
+/* The formats.  A change of these numbers needs a new version. */
 StaticAssertDecl(sizeof(Record) == 528 && sizeof(Identity) == 344,
 				 "the record has 528 bytes, 344 of them the identity");
 StaticAssertDecl(offsetof(Record, horizon) == 8 &&
@@ -66,6 +89,11 @@ StaticAssertDecl(offsetof(Record, horizon) == 8 &&
 					 offsetof(Record, layout_changes) == 520 &&
 					 offsetof(Record, crc) == 524,
 				 "the fields of the record are where they were");
+StaticAssertDecl(sizeof(LayoutRecord) == 176 &&
+					 offsetof(LayoutRecord, layout) == 8 &&
+					 offsetof(LayoutRecord, layout_changes) == 168 &&
+					 offsetof(LayoutRecord, crc) == 172,
+				 "the fields of the layout's record are where they were");
 
 /*-------------------------------------------------------------------------
  * Bytes
@@ -73,14 +101,23 @@ StaticAssertDecl(offsetof(Record, horizon) == 8 &&
  */
 
 static pg_crc32c
-crc_of(const Record *record)
+crc_of(RecordKind kind, const void *record)
 {
 	pg_crc32c crc;
 
 	INIT_CRC32C(crc);
-	COMP_CRC32C(crc, record, offsetof(Record, crc));
+	COMP_CRC32C(crc, record, records[kind].size - sizeof(crc));
 	FIN_CRC32C(crc);
 	return crc;
+}
+
+static bool
+has_right_crc(RecordKind kind, const char *record)
+{
+	pg_crc32c crc;
+
+	memcpy(&crc, record + records[kind].size - sizeof(crc), sizeof(crc));
+	return crc == crc_of(kind, record);
 }
 
 void
@@ -88,48 +125,62 @@ record_make(Record *record, TimestampTz horizon, const char *layout,
 			uint32 layout_changes, const Identity *writer)
 {
 	memset(record, 0, sizeof(*record));
-	record->magic = RECORD_MAGIC;
+	record->magic = records[HORIZON_RECORD].magic;
 	record->version = RECORD_VERSION;
 	record->horizon = horizon;
 	strlcpy(record->layout, layout, sizeof(record->layout));
 	record->writer = *writer;
 	record->layout_changes = layout_changes;
-	record->crc = crc_of(record);
+	record->crc = crc_of(HORIZON_RECORD, record);
+}
+
+void
+record_make_layout(LayoutRecord *record, const char *layout,
+				   uint32 layout_changes)
+{
+	memset(record, 0, sizeof(*record));
+	record->magic = records[LAYOUT_RECORD].magic;
+	record->version = RECORD_VERSION;
+	strlcpy(record->layout, layout, sizeof(record->layout));
+	record->layout_changes = layout_changes;
+	record->crc = crc_of(LAYOUT_RECORD, record);
 }
 
 /*
  * Make a record of the bytes that were read.  False, with the trouble, if they
  * are none; "damage" says which kind of trouble that is.
  */
-bool
-record_parse(Record *record, const char *bytes, int length, TroubleKind damage,
-			 Trouble *trouble)
+static bool
+parse(RecordKind kind, void *record, const char *bytes, int length,
+	  TroubleKind damage, Trouble *trouble)
 {
-	char  *reason = trouble->reason;
-	size_t size = sizeof(trouble->reason);
+	char	  *reason = trouble->reason;
+	size_t	   size = sizeof(trouble->reason);
+	int		   whole = records[kind].size;
+	RecordHead head = {0};
 
 	trouble->kind = damage;
-	memset(record, 0, sizeof(*record));
-	memcpy(record, bytes, Min(length, sizeof(*record)));
+	memcpy(&head, bytes, Min(length, sizeof(head)));
 
-	if (length < (int) offsetof(Record, horizon) ||
-		record->magic != RECORD_MAGIC)
+	if (head.magic != records[kind].magic && kind == LAYOUT_RECORD)
+		strlcpy(reason, "it is not a layout record", size);
+	else if (head.magic != records[kind].magic)
 		strlcpy(reason, "it is not a horizon record", size);
-	else if (record->version != RECORD_VERSION)
+	else if (head.version != RECORD_VERSION)
 	{
 		trouble->kind = TROUBLE_VERSION;
 		snprintf(reason, size,
 				 "it is of version %u, and this library reads version %d",
-				 record->version, RECORD_VERSION);
+				 head.version, RECORD_VERSION);
 	}
-	else if (length != sizeof(*record))
-		snprintf(reason, size, "it has %d of %d bytes", length,
-				 (int) sizeof(*record));
-	else if (record->crc != crc_of(record))
+	else if (length != whole)
+		snprintf(reason, size, "it has %d of %d bytes", length, whole);
+	else if (!has_right_crc(kind, bytes))
 		strlcpy(reason, "its checksum is wrong", size);
 	else
 	{
 		reason[0] = '\0';
+		memcpy(record, bytes, whole);
 		return true;
 	}
 	return false;
@@ -137,48 +188,67 @@ record_parse(Record *record, const char *bytes, int length, TroubleKind damage,
 
 /* Say which file or page the reason is about. */
 static RecordResult
-unreadable(Trouble *trouble, const char *what)
+unreadable(Trouble *trouble, const char *what, const char *file)
 {
 	char why[sizeof(trouble->reason)];
 
 	strlcpy(why, trouble->reason, sizeof(why));
-	snprintf(trouble->reason, sizeof(trouble->reason), "could not use %s: %s",
-			 what, why);
+	snprintf(trouble->reason, sizeof(trouble->reason),
+			 "could not use %s \"%s\": %s", what, file, why);
 	return RECORD_UNREADABLE;
+}
+
+/* The way out of trouble; %s is the file. */
+static const char *
+way_out(const Trouble *trouble)
+{
+	switch (trouble->kind)
+	{
+		case TROUBLE_STORING:
+			return "Minting goes on by itself when the record can be stored.";
+		case TROUBLE_VERSION:
+			return "Install the version of snowflake that wrote it, or a "
+				   "later one, and restart the server.";
+		case TROUBLE_FILE:
+		case TROUBLE_PAGE:
+			break;
+	}
+	if (trouble->record == LAYOUT_RECORD)
+		return "Stop the server, restore file \"%s\" from a backup, and start "
+			   "the server. If there is none, and \"snowflake.layout\" is "
+			   "the layout of the ids that are stored, remove the file "
+			   "instead.";
+	if (trouble->kind == TROUBLE_PAGE)
+		return "Stop the server, check that the clock is past the newest "
+			   "id, remove file \"%s\", and start the server.";
+	return "Check that the clock is past the newest id, and remove "
+		   "file \"%s\", or restore it from a copy that is not older than "
+		   "the newest id. Minting goes on with the next call.";
 }
 
 /* Say that there is trouble, and the way out: in the log, or as an error. */
 void
 record_report(int level, const Trouble *trouble)
 {
-	const char *hint = NULL;
+	const char *file = trouble->kind == TROUBLE_PAGE ?
+						   records[trouble->record].page_file :
+						   records[trouble->record].file;
 
-	switch (trouble->kind)
-	{
-		case TROUBLE_STORING:
-			hint = "Minting goes on by itself when the record can be stored.";
-			break;
-		case TROUBLE_FILE:
-			hint = "Check that the clock is past the newest id, and remove "
-				   "file \"" RECORD_FILE "\", or restore it from a copy that "
-				   "is not older than the newest id. Minting goes on with the "
-				   "next call.";
-			break;
-		case TROUBLE_PAGE:
-			hint = "Stop the server, check that the clock is past the newest "
-				   "id, remove file \"" PAGE_FILE "\", and start the server.";
-			break;
-		case TROUBLE_VERSION:
-			hint = "Install the version of snowflake that wrote it, or a "
-				   "later one, and restart the server.";
-			break;
-	}
-	ereport(level,
-			(errcode(ERRCODE_IO_ERROR),
-			 errmsg("cannot mint snowflake ids: %s", trouble->reason),
-			 errdetail("No id is minted unless the time up to which ids may "
-					   "be minted is on disk."),
-			 errhint("%s", hint)));
+	if (trouble->record == LAYOUT_RECORD && trouble->kind != TROUBLE_STORING)
+		ereport(level,
+				(errcode(ERRCODE_IO_ERROR),
+				 errmsg("cannot tell the layout of this server: %s",
+						trouble->reason),
+				 errdetail("No id is minted, or read without a named layout, "
+						   "until the layout is known."),
+				 errhint(way_out(trouble), file)));
+	else
+		ereport(level,
+				(errcode(ERRCODE_IO_ERROR),
+				 errmsg("cannot mint snowflake ids: %s", trouble->reason),
+				 errdetail("No id is minted unless the time up to which ids "
+						   "may be minted is on disk."),
+				 errhint(way_out(trouble), file)));
 }
 
 /*-------------------------------------------------------------------------
@@ -197,27 +267,29 @@ note_failure(Trouble *trouble, TroubleKind kind, const char *operation,
 }
 
 RecordResult
-record_read_file(Record *record, Trouble *trouble)
+record_read_file(RecordKind kind, void *record, Trouble *trouble)
 {
-	char bytes[sizeof(Record) + 1];
-	int	 fd = OpenTransientFile(RECORD_FILE, O_RDONLY | PG_BINARY);
-	int	 length;
+	const char *file = records[kind].file;
+	char		bytes[sizeof(Record) + 1];
+	int			fd = OpenTransientFile(file, O_RDONLY | PG_BINARY);
+	int			length;
 
+	trouble->record = kind;
 	if (fd < 0)
 	{
 		if (errno == ENOENT)
 			return RECORD_MISSING;
-		note_failure(trouble, TROUBLE_FILE, "open", RECORD_FILE);
+		note_failure(trouble, TROUBLE_FILE, "open", file);
 		return RECORD_UNREADABLE;
 	}
-	length = read(fd, bytes, sizeof(bytes));
+	length = read(fd, bytes, records[kind].size + 1);
 	if (length < 0)
-		note_failure(trouble, TROUBLE_FILE, "read", RECORD_FILE);
+		note_failure(trouble, TROUBLE_FILE, "read", file);
 	CloseTransientFile(fd);
 	if (length < 0)
 		return RECORD_UNREADABLE;
-	if (!record_parse(record, bytes, length, TROUBLE_FILE, trouble))
-		return unreadable(trouble, "file \"" RECORD_FILE "\"");
+	if (!parse(kind, record, bytes, length, TROUBLE_FILE, trouble))
+		return unreadable(trouble, "file", file);
 	return RECORD_FOUND;
 }
 
@@ -272,10 +344,11 @@ record_replace_file(const char *file, const char *temp_file, const void *bytes,
 }
 
 bool
-record_write_file(const Record *record, Trouble *trouble)
+record_write_file(RecordKind kind, const void *record, Trouble *trouble)
 {
-	return record_replace_file(RECORD_FILE, RECORD_TEMP_FILE, record,
-							   sizeof(*record), trouble);
+	trouble->record = kind;
+	return record_replace_file(records[kind].file, records[kind].temp_file,
+							   record, records[kind].size, trouble);
 }
 
 /*-------------------------------------------------------------------------
@@ -284,47 +357,53 @@ record_write_file(const Record *record, Trouble *trouble)
  */
 
 static RelFileLocator
-page_locator(void)
+page_locator(RecordKind kind)
 {
 	RelFileLocator locator = {GLOBALTABLESPACE_OID, InvalidOid,
-							  RECORD_RELATION};
+							  records[kind].relation};
 
 	return locator;
 }
 
 /*
- * Read the page that this server replayed last.  The server itself may raise
- * an error about the page; then the kind of trouble is set already.
+ * Read the page that this server replayed last.  A page that the server finds
+ * damaged comes as zeros, so that the other record can still be read.  If the
+ * server raises another error, the kind of trouble is set already.
  */
 RecordResult
-record_read_page(Record *record, Trouble *trouble)
+record_read_page(RecordKind kind, void *record, Trouble *trouble)
 {
-	RelFileLocator locator = page_locator();
+	RelFileLocator locator = page_locator(kind);
 	SMgrRelation   relation = smgropen(locator, INVALID_PROC_NUMBER);
+	const char	  *file = records[kind].page_file;
 	Buffer		   buffer;
 	Page		   page;
+	const char	  *bytes;
+	int			   length;
 	bool		   good;
 
-	trouble->kind = TROUBLE_PAGE;
 	if (!smgrexists(relation, MAIN_FORKNUM))
 		return RECORD_MISSING;
+	trouble->kind = TROUBLE_PAGE;
+	trouble->record = kind;
 	if (smgrnblocks(relation, MAIN_FORKNUM) == 0)
 	{
 		strlcpy(trouble->reason, "it is shorter than a page",
 				sizeof(trouble->reason));
-		return unreadable(trouble, "file \"" PAGE_FILE "\"");
+		return unreadable(trouble, "file", file);
 	}
-	buffer = ReadBufferWithoutRelcache(locator, MAIN_FORKNUM, 0, RBM_NORMAL,
-									   NULL, true);
+	buffer = ReadBufferWithoutRelcache(locator, MAIN_FORKNUM, 0,
+									   RBM_ZERO_ON_ERROR, NULL, true);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	page = BufferGetPage(buffer);
-	good = record_parse(record, PageGetContents(page),
-						(char *) page + ((PageHeader) page)->pd_lower -
-							PageGetContents(page),
-						TROUBLE_PAGE, trouble);
+	bytes = PageGetContents(page);
+	length = (char *) page + ((PageHeader) page)->pd_lower - bytes;
+	good = parse(kind, record, bytes,
+				 Min(Max(length, 0), (char *) page + BLCKSZ - bytes),
+				 TROUBLE_PAGE, trouble);
 	UnlockReleaseBuffer(buffer);
 	if (!good)
-		return unreadable(trouble, "page 0 of file \"" PAGE_FILE "\"");
+		return unreadable(trouble, "page 0 of file", file);
 	return RECORD_FOUND;
 }
 
@@ -333,19 +412,19 @@ record_read_page(Record *record, Trouble *trouble)
  * an invalid one if nobody can replay this server's WAL elsewhere.
  */
 XLogRecPtr
-record_log_page(const Record *record)
+record_log_page(RecordKind kind, const void *record)
 {
 	PGAlignedBlock block;
 	Page		   page = (Page) block.data;
-	RelFileLocator locator = page_locator();
+	RelFileLocator locator = page_locator(kind);
 	XLogRecPtr	   lsn;
 
 	if (!XLogIsNeeded())
 		return InvalidXLogRecPtr;
 	PageInit(page, BLCKSZ, 0);
-	memcpy(PageGetContents(page), record, sizeof(*record));
+	memcpy(PageGetContents(page), record, records[kind].size);
 	((PageHeader) page)->pd_lower =
-		PageGetContents(page) + sizeof(*record) - block.data;
+		PageGetContents(page) + records[kind].size - block.data;
 	lsn = log_newpage(&locator, MAIN_FORKNUM, 0, page, true);
 	XLogFlush(lsn);
 	return lsn;

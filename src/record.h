@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * record.h
- *	  The server's record, in a file and on a page.  See record.c.
+ *	  The server's records, in files and on pages.  See record.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,7 +13,14 @@
 #include "layout.h"
 #include "port/pg_crc32c.h"
 
-/* What is on disk and in the WAL. */
+/* Each record has a file, and a page in the WAL. */
+typedef enum RecordKind
+{
+	HORIZON_RECORD,
+	LAYOUT_RECORD
+} RecordKind;
+
+/* The horizon's record, as it is on disk and in the WAL. */
 typedef struct Record
 {
 	uint32		magic;
@@ -24,6 +31,16 @@ typedef struct Record
 	uint32		layout_changes; /* how often the layout was changed */
 	pg_crc32c	crc;			/* of all bytes before it */
 } Record;
+
+/* The layout's. */
+typedef struct LayoutRecord
+{
+	uint32	  magic;
+	uint32	  version;
+	char	  layout[LAYOUT_TEXT_SIZE]; /* as layout_format() writes it */
+	uint32	  layout_changes;
+	pg_crc32c crc; /* of all bytes before it */
+} LayoutRecord;
 
 /* What went wrong with a record.  The way out depends on it. */
 typedef enum TroubleKind
@@ -37,6 +54,7 @@ typedef enum TroubleKind
 typedef struct Trouble
 {
 	TroubleKind kind;
+	RecordKind	record;		 /* with which */
 	char		reason[256]; /* empty: no trouble */
 } Trouble;
 
@@ -50,18 +68,21 @@ typedef enum RecordResult
 extern void record_make(Record *record, TimestampTz horizon,
 						const char *layout, uint32 layout_changes,
 						const Identity *writer);
-extern bool record_parse(Record *record, const char *bytes, int length,
-						 TroubleKind damage, Trouble *trouble);
+extern void record_make_layout(LayoutRecord *record, const char *layout,
+							   uint32 layout_changes);
 
 extern void record_report(int level, const Trouble *trouble);
 
-extern RecordResult record_read_file(Record *record, Trouble *trouble);
+extern RecordResult record_read_file(RecordKind kind, void *record,
+									 Trouble *trouble);
 extern bool record_replace_file(const char *file, const char *temp_file,
 								const void *bytes, size_t size,
 								Trouble *trouble);
-extern bool record_write_file(const Record *record, Trouble *trouble);
+extern bool record_write_file(RecordKind kind, const void *record,
+							  Trouble *trouble);
 
-extern RecordResult record_read_page(Record *record, Trouble *trouble);
-extern XLogRecPtr	record_log_page(const Record *record);
+extern RecordResult record_read_page(RecordKind kind, void *record,
+									 Trouble *trouble);
+extern XLogRecPtr	record_log_page(RecordKind kind, const void *record);
 
 #endif /* SNOWFLAKE_RECORD_H */

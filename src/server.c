@@ -9,13 +9,20 @@
  * the library, and a server whose setting differs from its record neither
  * mints nor reads ids without a named layout.
  *
- * Two records tell the layout: the file, and the page that came by the WAL.
- * Each change of the layout is counted, and the record with more changes is
- * right.  The horizon's worker reads both when recovery has ended and settles
- * which layout is right, for as long as the server runs.  Until then, and on a
- * standby for ever, each call looks at the page itself.  A standby therefore
- * refuses to read ids from the moment on in which it replays a change of its
- * primary's layout, and reads them again when its own setting agrees.
+ * Two records tell the layout, the horizon's and its own, each in a file and on a
+ * page that came by the WAL: see record.c.  Any of the four will do, so that a
+ * damaged or removed one does not take the guard away.  Each change of the
+ * layout is counted, and the record with more changes is right.  The horizon's
+ * worker reads all four when recovery has ended and settles which layout is
+ * right, for as long as the server runs.  Until then, and on a standby for ever,
+ * each call looks at the pages itself.  A standby therefore refuses to read ids
+ * from the moment on in which it replays a change of its primary's layout, and
+ * reads them again when its own setting agrees.
+ *
+ * As long as no record tells the layout, no id is read.  A new server has none
+ * until its worker has stored them, for which calls wait.  At each start the
+ * worker stores the layout's record again, so that what was damaged is whole,
+ * and standbys get the page.
  *
  * The identity.  The record says which server wrote it.  A server that finds
  * another server's record may be a clone, and a clone mints the ids of its
@@ -53,6 +60,7 @@
 #include "record.h"
 #include "server.h"
 #include "settings.h"
+#include "wait.h"
 
 typedef enum LayoutState
 {
@@ -79,8 +87,14 @@ typedef struct ServerState
 	StartMode		 start;	   /* how the data directory asks to be started */
 	Identity		 self;	   /* this server, as far as is known */
 	bool			 is_unsaved; /* the file or the WAL has another identity */
-	bool file_is_unread;		 /* there is a file that could not be read */
+	bool	file_is_unread;		 /* there is a file that could not be read */
+	bool	layout_is_stored;	 /* in its own record, since the start */
+	Trouble layout_trouble;		 /* with the file of the layout */
 } ServerState;
+
+/* How long a call waits for a new server's record, and looks for it. */
+#define RECORD_PATIENCE_US INT64CONST(5000000)
+#define RECORD_POLL_US INT64CONST(10000)
 
 static LWLock	   *server_lock = NULL;
 static ServerState *server = NULL;
@@ -106,16 +120,35 @@ tells_layout(const Record *record, const RecordedLayout *before)
 			record->horizon >= before->horizon);
 }
 
+static void
+set_layout(RecordedLayout *recorded, const char *text, uint32 changes)
+{
+	memcpy(recorded->text, text, sizeof(recorded->text));
+	recorded->text[sizeof(recorded->text) - 1] = '\0';
+	recorded->changes = changes;
+}
+
 /* Take over from a record what is later than what was known. */
 static void
 merge_record(RecordedLayout *recorded, const Record *record)
 {
 	if (tells_layout(record, recorded))
-	{
-		recorded->changes = record->layout_changes;
-		strlcpy(recorded->text, record->layout, sizeof(recorded->text));
-	}
+		set_layout(recorded, record->layout, record->layout_changes);
 	recorded->horizon = Max(recorded->horizon, record->horizon);
+}
+
+static bool
+is_known(const RecordedLayout *recorded)
+{
+	return recorded->text[0] != '\0';
+}
+
+/* The same with the layout's record; the horizon's is right if both are. */
+static void
+merge_layout(RecordedLayout *recorded, const LayoutRecord *record)
+{
+	if (!is_known(recorded) || record->layout_changes > recorded->changes)
+		set_layout(recorded, record->layout, record->layout_changes);
 }
 
 static bool
@@ -124,17 +157,44 @@ agrees_with_setting(const RecordedLayout *recorded)
 	char ours[LAYOUT_TEXT_SIZE];
 
 	layout_format(settings_layout(), ours, sizeof(ours));
-	return recorded->text[0] == '\0' || strcmp(recorded->text, ours) == 0;
+	return strcmp(recorded->text, ours) == 0;
 }
 
-/* Settle whether the setting is the recorded layout. */
+static void
+report_layout_differs(int level, const char *recorded)
+{
+	char ours[LAYOUT_TEXT_SIZE];
+
+	layout_format(settings_layout(), ours, sizeof(ours));
+	ereport(
+		level,
+		(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+		 errmsg("this server has another layout than \"snowflake.layout\""),
+		 errdetail("\"snowflake.layout\" is \"%s\", and the server's recorded "
+				   "layout is \"%s\".",
+				   ours, recorded),
+		 RecoveryInProgress() ?
+			 errhint("Set \"snowflake.layout\" as on the primary server and "
+					 "restart this server, or name the layout of the id.") :
+			 errhint(
+				 "Set \"snowflake.layout\" back and restart the server. To "
+				 "go on with the new layout, call "
+				 "snowflake_accept_layout(). To read an id, name its "
+				 "layout.")));
+}
+
+/* Settle whether the setting is the recorded layout, if that is known. */
 void
 server_compare_layout(void)
 {
+	bool agrees = agrees_with_setting(&server->recorded);
+
+	if (!is_known(&server->recorded))
+		return;
+	if (!agrees && !server_layout_differs())
+		report_layout_differs(LOG, server->recorded.text);
 	pg_atomic_write_u32(&server->layout_state,
-						agrees_with_setting(&server->recorded) ?
-							LAYOUT_AGREES :
-							LAYOUT_DIFFERS);
+						agrees ? LAYOUT_AGREES : LAYOUT_DIFFERS);
 }
 
 /* Say that this server is a clone: in the log, or as an error. */
@@ -186,7 +246,7 @@ read_file(Trouble *trouble)
 {
 	Record		 record;
 	Identity	 self = server->self;
-	RecordResult result = record_read_file(&record, trouble);
+	RecordResult result = record_read_file(HORIZON_RECORD, &record, trouble);
 
 	server->file_is_unread = result == RECORD_UNREADABLE;
 	if (result != RECORD_FOUND)
@@ -199,25 +259,76 @@ read_file(Trouble *trouble)
 	return RECORD_FOUND;
 }
 
+/* Read the file of the layout's record. */
+static void
+read_layout_file(void)
+{
+	LayoutRecord record;
+	Trouble		 trouble = {0};
+	RecordResult result = record_read_file(LAYOUT_RECORD, &record, &trouble);
+
+	LWLockAcquire(server_lock, LW_EXCLUSIVE);
+	if (result == RECORD_FOUND)
+		merge_layout(&server->recorded, &record);
+	server->layout_trouble = trouble;
+	LWLockRelease(server_lock);
+}
+
 /*
- * Read what is on disk: the file, if the postmaster could not, and the page.
- * False, with the trouble, as long as either cannot be read.
+ * Read both pages.  False, with the trouble, if one is there and neither can be
+ * read: then the files may be older than the layout.
+ */
+static bool
+read_pages(RecordedLayout *recorded, Record *page, RecordResult *result,
+		   Trouble *trouble)
+{
+	LayoutRecord layout;
+	Trouble		 layout_trouble;
+	RecordResult layout_result =
+		record_read_page(LAYOUT_RECORD, &layout, &layout_trouble);
+
+	*result = record_read_page(HORIZON_RECORD, page, trouble);
+	if (layout_result == RECORD_FOUND)
+		merge_layout(recorded, &layout);
+	if (*result == RECORD_FOUND)
+		merge_record(recorded, page);
+	else if (layout_result == RECORD_UNREADABLE && *result == RECORD_MISSING)
+		*trouble = layout_trouble;
+	return layout_result == RECORD_FOUND || *result == RECORD_FOUND ||
+		   (layout_result == RECORD_MISSING && *result == RECORD_MISSING);
+}
+
+/*
+ * Read what is on disk: the files, if the postmaster could not, and the pages.
+ * False, with the trouble, as long as the horizon's record cannot be read, or
+ * the layout is not known.
  */
 bool
 server_read_records(Trouble *trouble)
 {
-	TimestampTz	 in_file;
-	Record		 page;
-	Identity	 self;
-	RecordResult result;
+	TimestampTz	   in_file;
+	Record		   page;
+	Identity	   self;
+	RecordResult   result;
+	RecordedLayout recorded;
 
 	if (server->file_is_unread && read_file(trouble) == RECORD_UNREADABLE)
 		return false;
 	in_file = server->recorded.horizon;
-	result = record_read_page(&page, trouble);
-	if (result != RECORD_FOUND)
-		return result == RECORD_MISSING;
-	note_record(&page);
+	recorded = server->recorded;
+	if (!read_pages(&recorded, &page, &result, trouble) ||
+		result == RECORD_UNREADABLE)
+		return false;
+	if (!is_known(&recorded) && server->layout_trouble.reason[0] != '\0')
+	{
+		*trouble = server->layout_trouble;
+		return false;
+	}
+	LWLockAcquire(server_lock, LW_EXCLUSIVE);
+	server->recorded = recorded;
+	LWLockRelease(server_lock);
+	if (result == RECORD_MISSING)
+		return true;
 
 	/* of a standby's two records the one with more changes is later */
 	self = server->self;
@@ -258,9 +369,9 @@ server_note_renewal(const Record *record)
 }
 
 /*
- * Has the record to change, because this server is new, was promoted, records
- * its layout for the first time, or because somebody accepted something?  Then
- * *change has the record to store.
+ * Has a record to be stored, because this server has just started, is new, was
+ * promoted, records its layout for the first time, or because somebody accepted
+ * something?  Then *change has it.
  */
 bool
 server_has_change(ServerChange *change)
@@ -268,7 +379,7 @@ server_has_change(ServerChange *change)
 	Identity	   self = server->self;
 	RecordedLayout recorded = server->recorded;
 	bool		   is_new = self.incarnation == 0 || self.standby;
-	bool		   is_first = recorded.text[0] == '\0';
+	bool		   is_first = !is_known(&recorded);
 
 	change->accepts_clone = pg_atomic_read_u32(&server->accept_clone) != 0;
 	change->accepts_layout = pg_atomic_read_u32(&server->accept_layout) != 0;
@@ -282,21 +393,25 @@ server_has_change(ServerChange *change)
 		layout_format(settings_layout(), recorded.text, sizeof(recorded.text));
 	record_make(&change->record, recorded.horizon, recorded.text,
 				recorded.changes, &self);
-	return is_new || is_first || change->accepts_clone ||
-		   change->accepts_layout || server->is_unsaved;
+	record_make_layout(&change->layout, recorded.text, recorded.changes);
+	change->stores_layout =
+		!server->layout_is_stored || change->accepts_layout;
+	change->stores_record = is_new || is_first || change->accepts_clone ||
+							change->accepts_layout || server->is_unsaved;
+	return change->stores_layout || change->stores_record;
 }
 
-/* The record of a change is on disk and logged. */
+/* The records of a change are on disk and logged. */
 void
 server_note_change(const ServerChange *change)
 {
 	const Record *record = &change->record;
 
-	note_identity(&record->writer, false);
+	if (change->stores_record)
+		note_identity(&record->writer, false);
 	LWLockAcquire(server_lock, LW_EXCLUSIVE);
-	strlcpy(server->recorded.text, record->layout,
-			sizeof(server->recorded.text));
-	server->recorded.changes = record->layout_changes;
+	set_layout(&server->recorded, record->layout, record->layout_changes);
+	server->layout_is_stored = true;
 	LWLockRelease(server_lock);
 	server_compare_layout();
 	if (change->accepts_layout)
@@ -330,8 +445,32 @@ store_evidence(RecordResult file)
 		return;
 	record_make(&record, server->recorded.horizon, server->recorded.text,
 				server->recorded.changes, &self);
-	if (!record_write_file(&record, &trouble))
+	if (!record_write_file(HORIZON_RECORD, &record, &trouble))
 		record_report(LOG, &trouble);
+}
+
+/* Say which layout is in use, and which file is damaged or missing. */
+static void
+log_layout(RecordResult file)
+{
+	char name[LAYOUT_TEXT_SIZE];
+
+	layout_describe(settings_layout(), name, sizeof(name));
+	ereport(LOG, (errmsg("the layout of snowflake ids is \"%s\"", name)));
+	if (file == RECORD_MISSING && is_known(&server->recorded))
+		ereport(LOG, (errmsg("file \"snowflake.horizon\" is missing"),
+					  errdetail("The server does not know up to which time "
+								"it has minted."),
+					  errhint("Check that the clock is past the newest id.")));
+	if (server->layout_trouble.reason[0] == '\0')
+		return;
+	if (!is_known(&server->recorded))
+		record_report(LOG, &server->layout_trouble);
+	else
+		ereport(LOG, (errmsg("%s", server->layout_trouble.reason),
+					  errdetail("The layout is known by file "
+								"\"snowflake.horizon\", too. The file is "
+								"written again.")));
 }
 
 /* The postmaster, alone. */
@@ -355,7 +494,9 @@ server_shmem_startup(void)
 	server->start = identity_start_mode();
 	identity_look_around(&server->self);
 
+	read_layout_file();
 	file = read_file(&trouble);
+	log_layout(file);
 	if (file == RECORD_UNREADABLE)
 		record_report(LOG, &trouble);
 	store_evidence(file);
@@ -366,32 +507,54 @@ server_shmem_startup(void)
  *-------------------------------------------------------------------------
  */
 
+/* Raise an error because no record tells the layout. */
 static void
-report_layout_differs(const char *recorded)
+report_unknown_layout(const Trouble *trouble)
 {
-	char ours[LAYOUT_TEXT_SIZE];
+	if (trouble->reason[0] != '\0' && RecoveryInProgress())
+		ereport(ERROR, (errcode(ERRCODE_IO_ERROR),
+						errmsg("cannot tell the layout of the primary "
+							   "server: %s",
+							   trouble->reason),
+						errhint("Create the standby again from its primary. "
+								"To read an id, name its layout.")));
+	if (trouble->reason[0] != '\0')
+		record_report(ERROR, trouble);
+	if (RecoveryInProgress())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the layout of the primary server is not known"),
+				 errdetail("This server has received no record of it."),
+				 errhint("Preload snowflake on the primary server, or name "
+						 "the layout of the id.")));
+	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					errmsg("the layout of this server is not recorded yet"),
+					errhint("snowflake_horizon() says why. To read an id, "
+							"name its layout.")));
+}
 
-	layout_format(settings_layout(), ours, sizeof(ours));
-	ereport(
-		ERROR,
-		(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-		 errmsg("this server has another layout than \"snowflake.layout\""),
-		 errdetail("\"snowflake.layout\" is \"%s\", and the server's recorded "
-				   "layout is \"%s\".",
-				   ours, recorded),
-		 RecoveryInProgress() ?
-			 errhint("Set \"snowflake.layout\" as on the primary server and "
-					 "restart this server, or name the layout of the id.") :
-			 errhint(
-				 "Set \"snowflake.layout\" back and restart the server. To "
-				 "go on with the new layout, call "
-				 "snowflake_accept_layout(). To read an id, name its "
-				 "layout.")));
+/* What the records say of the layout.  False, with the trouble, if nothing. */
+static bool
+read_layout(RecordedLayout *recorded, Trouble *trouble)
+{
+	Record		 page;
+	RecordResult result;
+	Trouble		 trouble_of_file;
+
+	LWLockAcquire(server_lock, LW_SHARED);
+	*recorded = server->recorded;
+	trouble_of_file = server->layout_trouble;
+	LWLockRelease(server_lock);
+	if (!read_pages(recorded, &page, &result, trouble))
+		return false;
+	*trouble = trouble_of_file;
+	return is_known(recorded);
 }
 
 /*
  * Compare the layout with the records, as the worker will.  On a standby this
- * is done again whenever something was replayed.
+ * is done again whenever something was replayed.  If there is no record, and
+ * none is damaged, this server is new: wait until it has one.
  */
 static pg_noinline void
 check_unsettled_layout(void)
@@ -400,26 +563,21 @@ check_unsettled_layout(void)
 	static XLogRecPtr checked_at;
 	XLogRecPtr		  replayed = GetXLogReplayRecPtr(NULL);
 	RecordedLayout	  recorded;
-	Record			  page;
-	Trouble			  trouble;
-	RecordResult	  result;
+	Trouble			  trouble = {0};
+	int64			  waited_us = 0;
 
 	if (checked && checked_at == replayed)
 		return;
-	LWLockAcquire(server_lock, LW_SHARED);
-	recorded = server->recorded;
-	LWLockRelease(server_lock);
-	result = record_read_page(&page, &trouble);
-	if (result == RECORD_FOUND)
-		merge_record(&recorded, &page);
-	else if (result == RECORD_UNREADABLE && RecoveryInProgress())
-		ereport(ERROR, (errcode(ERRCODE_IO_ERROR),
-						errmsg("cannot tell the layout of the primary "
-							   "server: %s",
-							   trouble.reason),
-						errhint("To read an id, name its layout.")));
+	while (!read_layout(&recorded, &trouble))
+	{
+		if (trouble.reason[0] != '\0' || RecoveryInProgress() ||
+			!IsUnderPostmaster || waited_us > RECORD_PATIENCE_US)
+			report_unknown_layout(&trouble);
+		waited_us +=
+			wait_outside_locks(RECORD_POLL_US, PG_WAIT_EXTENSION, NULL);
+	}
 	if (!agrees_with_setting(&recorded))
-		report_layout_differs(recorded.text);
+		report_layout_differs(ERROR, recorded.text);
 	checked = true;
 	checked_at = replayed;
 }
@@ -446,7 +604,7 @@ server_layout(void)
 	LWLockAcquire(server_lock, LW_SHARED);
 	strlcpy(recorded, server->recorded.text, sizeof(recorded));
 	LWLockRelease(server_lock);
-	report_layout_differs(recorded);
+	report_layout_differs(ERROR, recorded);
 	return NULL; /* keep compiler quiet */
 }
 

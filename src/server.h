@@ -23,12 +23,15 @@ typedef struct ServerView
 	bool		is_clone;
 } ServerView;
 
-/* A record to store, because of what was found or accepted. */
+/* Records to store, because of what was found or accepted. */
 typedef struct ServerChange
 {
-	Record record;
-	bool   accepts_layout;
-	bool   accepts_clone;
+	Record		 record;
+	LayoutRecord layout;
+	bool		 stores_record;
+	bool		 stores_layout;
+	bool		 accepts_layout;
+	bool		 accepts_clone;
 } ServerChange;
 
 extern Size server_shmem_size(void);

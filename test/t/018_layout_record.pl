@@ -155,7 +155,10 @@ $node = $late;
 my $early = new_standby('early', "shared_preload_libraries = 'snowflake'\nsnowflake.layout = 'discord'");
 $late->safe_psql('postgres', 'CREATE EXTENSION snowflake');
 $late->wait_for_catchup($early);
-like($early->safe_psql('postgres', "SELECT snowflake_shard($ID)"), qr/^\d+$/, 'without any record a standby reads by its setting');
+fails_with($early, "SELECT snowflake_shard($ID)", '55000',
+	qr/the layout of the primary server is not known.*HINT:  Preload snowflake on the primary server, or name the layout/s,
+	'without any record a standby does not read');
+is($early->safe_psql('postgres', "SELECT snowflake_shard($ID, 'twitter')"), '378', 'but by a layout that is named');
 $late->append_conf('postgresql.conf', "shared_preload_libraries = 'snowflake'");
 $late->restart;
 ok(wait_until($late, 'SELECT incarnation IS NOT NULL FROM snowflake_horizon()'), 'the primary records its layout');

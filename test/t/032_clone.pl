@@ -450,7 +450,7 @@ my $remove = qr/Stop the server, check that the clock is past the newest id, rem
 my $used = qr/could not use page 0 of file "global\/11111":/;
 for my $damage (
 	[ 'of something else', qr/$used it is not a horizon record/, $remove, sub { substr($_[0], 24, 4) = "\377" x 4; $_[0] } ],
-	[ 'with a broken header', qr/invalid page in block 0 of relation "?global\/11111/, $remove, sub { substr($_[0], 12, 4) = "\377" x 4; $_[0] } ],
+	[ 'with a broken header', qr/$used it is not a horizon record/, $remove, sub { substr($_[0], 12, 4) = "\377" x 4; $_[0] } ],
 	[ 'with a bit flipped', qr/$used its checksum is wrong/, $remove, sub { substr($_[0], 44, 1) ^= "\1"; $_[0] } ],
 	[ 'of half a size', qr/could not use file "global\/11111": it is shorter than a page/, $remove, sub { substr($_[0], 0, 4096) } ],
 	[ 'of no size', qr/could not use file "global\/11111": it is shorter than a page/, $remove, sub { '' } ],

@@ -325,9 +325,9 @@ for my $server ($node, $standby)
 	my $data_dir = $server->data_dir;
 
 	ok(-e "$data_dir/snowflake.horizon", $server->name . ' has the file of the horizon');
-	append_to_file("$data_dir/$_", '') for 'snowflake.horizon.tmp', 'snowflake.lease', 'snowflake.lease.tmp';
+	append_to_file("$data_dir/$_", '') for 'global/11112', 'snowflake.horizon.tmp', 'snowflake.layout.tmp', 'snowflake.lease', 'snowflake.lease.tmp';
 	carry_out($server, $remove);
-	is(join(' ', map { s{.*/}{}r } glob("$data_dir/snowflake* $data_dir/conf.d/* $data_dir/global/11111*")), '', 'and it is gone, as all others');
+	is(join(' ', map { s{.*/}{}r } glob("$data_dir/snowflake* $data_dir/conf.d/* $data_dir/global/1111*")), '', 'and it is gone, as all others');
 	remove_library($server);
 	$server->restart;
 	fails_with($server, "LOAD 'snowflake'", @no_file, $server->name . ' runs where the library cannot be found');

@@ -99,7 +99,7 @@ sub with_horizon_file
 	unlink $file;
 	append_to_file($file, $bytes) if $bytes ne '';
 	$node->start;
-	my @messages = $bytes eq '' ? () : errors_of($node, $mint);
+	my @messages = $bytes eq '' ? logged($node, qr/^LOG:  file/) : errors_of($node, $mint);
 	unlink $file;
 	cmp_ok(minted($node), '>', $last, 'the file removed, minting goes on');
 	return @messages;
@@ -114,7 +114,7 @@ sub error_without_page
 	wait_until($server, 'SELECT pg_last_wal_replay_lsn() = pg_last_wal_receive_lsn()');
 	is($server->safe_psql('postgres', 'SELECT snowflake_shard(1)'), '0', 'with its page a standby reads ids');
 	$server->stop;
-	truncate($server->data_dir . '/global/11111', 0) or die;
+	truncate($server->data_dir . "/global/$_", 0) for 11111, 11112;
 	$server->start;
 	my ($message) = errors_of($server, 'SELECT snowflake_shard(1)');
 	is($server->safe_psql('postgres', q{SELECT snowflake_shard(1, 'twitter')}), '0', 'a layout named, it reads the id');
@@ -214,6 +214,54 @@ my %happens = (
 	},
 	'The horizon file is missing' => sub {
 		return with_horizon_file(sub { ${ $_[0] } = '' });
+	},
+	'The file of the layout is damaged' => sub {
+		my $damaged = new_server('damaged', conf => '');
+		is($damaged->safe_psql('postgres', 'SELECT snowflake_nextval(1) > 0'), 't', 'both files are there');
+		$damaged->stop;
+		my @files = map { $damaged->data_dir . "/snowflake.$_" } 'layout', 'horizon';
+		my @good = map { slurp_file($_) } @files;
+		my $bytes = $good[0];
+		substr($bytes, 20, 1) ^= "\1";
+		my $damage = sub { unlink $files[0]; append_to_file($files[0], $bytes) };
+
+		$damage->();
+		$damaged->start;
+		my @messages = map { logged($damaged, $_) } qr/^LOG:  the layout of snowflake/, qr/^LOG:  could not use file "snowflake.layout"/;
+		is($damaged->safe_psql('postgres', 'SELECT snowflake_shard(1)'), 0, 'the layout is known by the other file');
+		$damaged->stop;
+		$damage->();
+		unlink $files[1];
+		$damaged->start;
+		push @messages, errors_of($damaged, 'SELECT snowflake_shard(1)');
+		$damaged->stop;
+		unlink @files;
+		append_to_file($files[$_], $good[$_]) for 0, 1;
+		$damaged->start;
+		is($damaged->safe_psql('postgres', 'SELECT snowflake_shard(1)'), 0, 'the hint followed, ids are read');
+		$damaged->stop;
+
+		my $new = PostgreSQL::Test::Cluster->new('unrecorded');
+		$new->init;
+		mkdir $new->data_dir . '/snowflake.layout.tmp' or die;
+		$new->start;
+		$new->safe_psql('postgres', 'CREATE EXTENSION snowflake');
+		push @messages, errors_of($new, 'SELECT snowflake_shard(1)');
+		$new->stop;
+
+		my $unloaded = PostgreSQL::Test::Cluster->new('unloaded');
+		$unloaded->init(allows_streaming => 1);
+		$unloaded->append_conf('postgresql.conf', "shared_preload_libraries = ''");
+		$unloaded->start;
+		$unloaded->safe_psql('postgres', 'CREATE EXTENSION snowflake');
+		$unloaded->backup('unloaded');
+		my $waiting = PostgreSQL::Test::Cluster->new('waiting');
+		$waiting->init_from_backup($unloaded, 'unloaded', has_streaming => 1);
+		$waiting->append_conf('postgresql.conf', "shared_preload_libraries = 'snowflake'");
+		$waiting->start;
+		push @messages, errors_of($waiting, 'SELECT snowflake_shard(1)');
+		$_->stop for $waiting, $unloaded;
+		return @messages;
 	},
 	'The horizon file is of a later version' => sub {
 		return with_horizon_file(sub { substr(${ $_[0] }, 4, 4) = pack('L', 99) });
