@@ -11,6 +11,7 @@
 EXTENSION  = snowflake snowflake_registry
 MODULE_big = snowflake
 OBJS = \
+	src/conninfo.o \
 	src/copy_from.o \
 	src/decode.o \
 	src/errors.o \
@@ -26,6 +27,7 @@ OBJS = \
 	src/module.o \
 	src/record.o \
 	src/registry.o \
+	src/registry_answer.o \
 	src/rows.o \
 	src/server.o \
 	src/settings.o \

@@ -34,6 +34,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "catalog/pg_authid_d.h"
 #include "catalog/pg_type_d.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -43,6 +44,7 @@
 #include "storage/latch.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
@@ -501,21 +503,62 @@ describe_held(void)
 	return psprintf("It holds %s of the registry's shards.", text);
 }
 
-/* The registry could not be asked, or refused. */
+/* What any user may know of a failure. */
+static const char *
+class_of_failure(RegistryFailureKind kind)
+{
+	switch (kind)
+	{
+		case REGISTRY_AWAY:
+			return "the registry cannot be reached";
+		case REGISTRY_SILENT:
+			return "the registry does not answer";
+		case REGISTRY_REFUSED:
+			return "the registry refuses this server";
+		case REGISTRY_CLOSED:
+			return "the registry is not open";
+		case REGISTRY_INVALID:
+			return "the registry's answer is not valid";
+		case REGISTRY_UNSTORED:
+			return "this server could not store its leases";
+		case REGISTRY_ANSWERED:
+			break;
+	}
+	return "the registry answers";
+}
+
+/*
+ * The registry could not be asked, or refused.  The words of the failure name
+ * hosts, databases and roles: they are for the log, and for those who may call
+ * snowflake_lease_status().  In a function with the rights of an administrator
+ * it is still the session that reads the message.
+ */
 static void
 report_registry(const HeldReport *report, TimestampTz end)
 {
-	char at[LAYOUT_TIME_SIZE];
+	const RegistryFailure *failure = &report->failure;
+	bool  is_admin = has_privs_of_role(GetSessionUserId(), ROLE_PG_MONITOR);
+	char  at[LAYOUT_TIME_SIZE];
+	char *ended;
+	char *words;
 
 	layout_format_time(end, at, sizeof(at));
+	ended = TIMESTAMP_NOT_FINITE(end) ?
+				pstrdup("This server holds no shard.") :
+				psprintf("This server's lease ended at %s.", at);
+	words = psprintf("%s The last attempt to lease failed: %s.", ended,
+					 failure->text);
 	ereport(ERROR,
 			(errcode(ERRCODE_SYSTEM_ERROR),
-			 errmsg("cannot mint snowflake ids: %s", report->failure.text),
-			 TIMESTAMP_NOT_FINITE(end) ?
-				 errdetail("This server holds no shard.") :
-				 errdetail("This server's lease ended at %s.", at),
-			 errhint("Minting goes on by itself when the registry leases "
-					 "shards to this server.")));
+			 errmsg("cannot mint snowflake ids: %s",
+					class_of_failure(failure->kind)),
+			 errdetail("%s", is_admin ? words : ended),
+			 errdetail_log("%s", words),
+			 is_admin && failure->hint[0] != '\0' ?
+				 errhint("%s", failure->hint) :
+				 errhint("Minting goes on by itself when the registry leases "
+						 "shards to this server. Its administrator finds the "
+						 "reason in snowflake_lease_status().")));
 }
 
 /*

@@ -7,10 +7,22 @@
  * reach.  The worker that leases shards talks to it by libpq.  Calls are minutes
  * apart, so each has a connection of its own.
  *
- * Nothing here waits without a deadline, and every wait ends when the postmaster
- * dies.  (One thing cannot be timed: libpq asks for the address of a host's name
- * and waits for the answer.)  A request to shut down shortens the waiting, and
- * does not end it: what an answer that is lost would say is worth two seconds.
+ * The client trusts nobody: whoever answers may be false.
+ *	- Nothing here waits without a deadline, and every wait ends when the
+ *	  postmaster dies.  Each host of the connection string has a deadline of its
+ *	  own, so that the next one is reached; all of them together have one, too.
+ *	  (One thing cannot be timed: libpq asks for the address of a host's name and
+ *	  waits for the answer.)
+ *	- An answer is read row by row, and checked: see registry_answer.c.  How much
+ *	  memory libpq takes meanwhile is limited, since it believes whoever says
+ *	  how long a message will be.
+ *	- Texts lose what could do more than be read.
+ *
+ * A request to shut down shortens the waiting, and does not end it: what an
+ * answer that is lost would say is worth some seconds.
+ *
+ * A failure has a class, which any user may know, and a text and a hint, which
+ * name hosts, databases and roles: these are for administrators.
  *
  * All of this is private to the worker: there is nothing to lock.
  *
@@ -18,6 +30,7 @@
  */
 #include "postgres.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "lib/stringinfo.h"
@@ -26,63 +39,116 @@
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
 #include "postmaster/postmaster.h"
+#include "storage/fd.h"
 #include "storage/latch.h"
 #include "utils/guc.h"
-#include "utils/memutils.h"
 #include "utils/timestamp.h"
 
 #include "compat.h"
+#include "conninfo.h"
 #include "identity.h"
 #include "layout.h"
 #include "registry.h"
+#include "registry_answer.h"
 #include "settings.h"
 #include "wait.h"
 
 #define US_PER_MS INT64CONST(1000)
 
-/* For the connection, and for each call. */
+/* For the connection to a host, and for each call. */
 #define TIMEOUT_MS 5000
 
-/* What is left of that when the server shuts down. */
-#define SHUTDOWN_MS 2000
+/* For the connections to all hosts. */
+#define HOSTS_TIMEOUT_MS 15000
+
+/* What is left of that, in all, when the server shuts down. */
+#define SHUTDOWN_MS 3000
+
+/* libpq and the answer get no more memory, whatever is told; for each shard ... */
+#define MEMORY_OF_SHARD 512
+
+/* ... and besides. */
+#define MEMORY_OF_CALL (64 * 1024 * 1024)
 
 /* A Unix time in microseconds, less this, is a TimestampTz. */
 #define UNIX_EPOCH_US \
 	((POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
 
-/* A TimestampTz in SQL that any registry understands, as a Unix time. */
-#define MICROSECONDS(column) \
-	"(extract(epoch FROM " column ") * 1000000)::bigint"
-
-enum LeaseColumns
-{
-	COLUMN_STATE,
-	COLUMN_SHARD,
-	COLUMN_FROM,
-	COLUMN_UNTIL,
-	COLUMN_OTHER
-};
+/* It is given the rows of a result, some of all. */
+typedef bool (*ReadRows)(void *reader, const PGresult *rows);
 
 static PGconn *connection = NULL;
 static char	   schema[2 * NAMEDATALEN + 3]; /* of the extension, quoted */
 static int64   deadline_us;
+static int	   allowed_ms;				   /* until then */
+static int64   shutdown_us = PG_INT64_MAX; /* the deadline of all */
+static int	   good_host = 0;			   /* which answered last */
+static struct rlimit unlimited;			   /* what memory is outside */
+static bool			 is_limited = false;
+
+/*-------------------------------------------------------------------------
+ * Memory
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Let this process take so much memory beyond what it has, until it has
+ * disconnected.  Only Linux tells how much that is, in pages, as the sixth of its
+ * numbers.
+ */
+static void
+limit_memory(void)
+{
+	FILE  *statm = AllocateFile("/proc/self/statm", "r");
+	rlim_t most = MEMORY_OF_CALL +
+				  layout_last_shard(settings_layout()) * MEMORY_OF_SHARD;
+	unsigned long pages;
+	struct rlimit limited;
+
+	if (statm == NULL)
+		return;
+	if (fscanf(statm, "%*u %*u %*u %*u %*u %lu", &pages) == 1 &&
+		getrlimit(RLIMIT_DATA, &unlimited) == 0)
+	{
+		limited = unlimited;
+		limited.rlim_cur =
+			Min(unlimited.rlim_cur, pages * sysconf(_SC_PAGESIZE) + most);
+		is_limited = setrlimit(RLIMIT_DATA, &limited) == 0;
+	}
+	FreeFile(statm);
+}
+
+static void
+lift_limit(void)
+{
+	if (is_limited)
+		(void) setrlimit(RLIMIT_DATA, &unlimited);
+	is_limited = false;
+}
 
 /*-------------------------------------------------------------------------
  * Waiting
  *-------------------------------------------------------------------------
  */
 
+static void
+set_deadline(int ms)
+{
+	allowed_ms = ms;
+	deadline_us = steady_clock_us() + ms * US_PER_MS;
+}
+
 /* Wait for the connection's socket.  False if that took too long. */
 static bool
 wait_for_socket(int event)
 {
+	int64 now_us = steady_clock_us();
 	int64 left_us;
 	int	  events;
 
-	if (ShutdownRequestPending)
-		deadline_us =
-			Min(deadline_us, steady_clock_us() + SHUTDOWN_MS * US_PER_MS);
-	left_us = deadline_us - steady_clock_us();
+	if (ShutdownRequestPending && shutdown_us == PG_INT64_MAX)
+		shutdown_us = now_us + SHUTDOWN_MS * US_PER_MS;
+	left_us = Min(deadline_us, shutdown_us) - now_us;
 	if (left_us <= 0)
 		return false;
 	events = WaitLatchOrSocket(MyLatch,
@@ -100,38 +166,31 @@ wait_for_socket(int event)
 }
 
 /* The first line of an error of libpq's. */
-static char *
-first_line(const char *message)
-{
-	return pnstrdup(message, strcspn(message, "\n"));
-}
-
-/* Note why nothing can be done, and return false. */
-static bool pg_attribute_printf(3, 4)
-	fail(RegistryFailure *failure, RegistryFailureKind kind,
-		 const char *format, ...)
-{
-	va_list arguments;
-
-	*failure = (RegistryFailure){.kind = kind};
-	va_start(arguments, format);
-	vsnprintf(failure->text, sizeof(failure->text), format, arguments);
-	va_end(arguments);
-	return false;
-}
-
 static bool
 note_unreachable(RegistryFailure *failure)
 {
-	return fail(failure, REGISTRY_AWAY, "could not reach the registry: %s",
-				first_line(PQerrorMessage(connection)));
+	const char *message = PQerrorMessage(connection);
+
+	(void) registry_fail(failure, REGISTRY_AWAY,
+						 "could not reach the registry: %.*s",
+						 (int) strcspn(message, "\n"), message);
+	if (PQconnectionNeedsPassword(connection))
+		registry_hint(failure,
+					  "Put the password of role \"%s\" into the file .pgpass "
+					  "of this server's operating-system user, or name "
+					  "another file by \"passfile\" in "
+					  "\"snowflake.registry\".",
+					  PQuser(connection));
+	return false;
 }
 
 static bool
 note_timeout(RegistryFailure *failure)
 {
-	return fail(failure, REGISTRY_SILENT,
-				"the registry did not answer within %d s", TIMEOUT_MS / 1000);
+	return registry_fail(
+		failure, REGISTRY_SILENT,
+		"host \"%s\" of the registry did not answer within %.3g s",
+		PQhost(connection), allowed_ms / 1000.0);
 }
 
 /*-------------------------------------------------------------------------
@@ -145,28 +204,22 @@ note_error(const PGresult *result, RegistryFailure *failure)
 {
 	const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
 	const char *detail = PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
+	const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 
 	if (message == NULL)
-		(void) note_unreachable(failure);
-	else
-		(void) fail(failure, REGISTRY_REFUSED, "the registry refused: %s%s%s",
-					message, detail != NULL ? ". " : "",
-					detail != NULL ? detail : "");
-}
-
-/* Wait for the next result; *result is NULL after the last one. */
-static bool
-next_result(PGresult **result, RegistryFailure *failure)
-{
-	while (PQisBusy(connection))
 	{
-		if (!wait_for_socket(WL_SOCKET_READABLE))
-			return note_timeout(failure);
-		if (!PQconsumeInput(connection))
-			return note_unreachable(failure);
+		(void) note_unreachable(failure);
+		return;
 	}
-	*result = PQgetResult(connection);
-	return true;
+	(void) registry_fail(failure, REGISTRY_REFUSED,
+						 "the registry refused: %s%s%s", message,
+						 detail != NULL ? ". " : "",
+						 detail != NULL ? detail : "");
+	if (state != NULL && strcmp(state, "42501") == 0)
+		registry_hint(failure,
+					  "Run SELECT %s.snowflake_registry_grant('%s') in "
+					  "database \"%s\" of the registry's server.",
+					  schema, PQuser(connection), PQdb(connection));
 }
 
 static bool
@@ -174,8 +227,8 @@ send_statements(const char *statements, RegistryFailure *failure)
 {
 	int unsent;
 
-	deadline_us = steady_clock_us() + TIMEOUT_MS * US_PER_MS;
-	if (!PQsendQuery(connection, statements))
+	if (!PQsendQuery(connection, statements) ||
+		!PQsetSingleRowMode(connection))
 		return note_unreachable(failure);
 	while ((unsent = PQflush(connection)) != 0)
 	{
@@ -187,53 +240,67 @@ send_statements(const char *statements, RegistryFailure *failure)
 	return true;
 }
 
-/*
- * Execute statements.  The rows of the one that gives rows are the result; NULL,
- * with the reason, if one fails, or if there is no answer.
- */
-static PGresult *
-execute(const char *statements, RegistryFailure *failure)
+/* Wait for the next result; *result is NULL after the last one. */
+static bool
+next_result(PGresult **result, RegistryFailure *failure)
 {
-	PGresult *rows = NULL;
+	PGnotify *notify;
+
+	while (PQisBusy(connection))
+	{
+		if (!wait_for_socket(WL_SOCKET_READABLE))
+			return note_timeout(failure);
+		if (!PQconsumeInput(connection))
+			return note_unreachable(failure);
+		while ((notify = PQnotifies(connection)) != NULL)
+			PQfreemem(notify);
+	}
+	*result = PQgetResult(connection);
+	return true;
+}
+
+/* Look at one result. */
+static bool
+take_result(const PGresult *result, ReadRows read, void *reader,
+			RegistryFailure *failure)
+{
+	switch (PQresultStatus(result))
+	{
+		case PGRES_SINGLE_TUPLE:
+		case PGRES_TUPLES_OK:
+			return read(reader, result);
+		case PGRES_COMMAND_OK:
+			return true;
+		case PGRES_FATAL_ERROR:
+			note_error(result, failure);
+			return false;
+		default:
+			return registry_fail(failure, REGISTRY_INVALID,
+								 "the registry's answer is not valid: "
+								 "it is none to a query");
+	}
+}
+
+/*
+ * Execute statements, and read the rows of the one that gives rows.  After a
+ * failure the connection is of no more use.
+ */
+static bool
+execute(const char *statements, ReadRows read, void *reader,
+		RegistryFailure *failure)
+{
 	PGresult *result = NULL;
 	bool	  good = send_statements(statements, failure);
 
 	while (good && (good = next_result(&result, failure)) && result != NULL)
 	{
-		switch (PQresultStatus(result))
-		{
-			case PGRES_TUPLES_OK:
-				PQclear(rows);
-				rows = result;
-				break;
-			case PGRES_COMMAND_OK:
-				PQclear(result);
-				break;
-			default:
-				note_error(result, failure);
-				PQclear(result);
-				good = false;
-		}
+		/* results that are there already are not waited for */
+		good = steady_clock_us() < deadline_us ?
+				   take_result(result, read, reader, failure) :
+				   note_timeout(failure);
+		PQclear(result);
 	}
-	if (good && rows != NULL)
-		return rows;
-	PQclear(rows);
-	return NULL;
-}
-
-/* Call a function in a transaction of its own. */
-static PGresult *
-call_function(const char *columns, const char *call, RegistryFailure *failure)
-{
-	StringInfoData statements;
-
-	initStringInfo(&statements);
-	appendStringInfo(&statements,
-					 "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; "
-					 "SET LOCAL statement_timeout = %d; "
-					 "SELECT %s FROM %s.%s; COMMIT",
-					 TIMEOUT_MS, columns, schema, call);
-	return execute(statements.data, failure);
+	return good;
 }
 
 /*-------------------------------------------------------------------------
@@ -242,47 +309,59 @@ call_function(const char *columns, const char *call, RegistryFailure *failure)
  */
 
 static void
-ignore_notice(void *arg, const char *message)
+ignore_notice(void *arg, const PGresult *notice)
 {
+}
+
+static bool
+read_schema(void *found, const PGresult *rows)
+{
+	if (PQnfields(rows) == 1 && PQntuples(rows) == 1 &&
+		strlcpy(schema, PQgetvalue(rows, 0, 0), sizeof(schema)) <
+			sizeof(schema))
+		*(bool *) found = schema[0] != '\0';
+	return true;
 }
 
 /* Find the extension, so that no other function of that name is called. */
 static bool
 find_schema(RegistryFailure *failure)
 {
-	PGresult *rows = execute("SELECT pg_catalog.quote_ident(nspname) "
-							 "FROM pg_catalog.pg_extension "
-							 "JOIN pg_catalog.pg_namespace AS n "
-							 "ON n.oid = extnamespace "
-							 "WHERE extname = 'snowflake_registry'",
-							 failure);
-	bool	  found = rows != NULL && PQntuples(rows) == 1;
+	bool found = false;
 
+	set_deadline(TIMEOUT_MS);
+	if (!execute("SELECT pg_catalog.quote_ident(nspname) "
+				 "FROM pg_catalog.pg_extension "
+				 "JOIN pg_catalog.pg_namespace AS n ON n.oid = extnamespace "
+				 "WHERE extname = 'snowflake_registry' LIMIT 1",
+				 read_schema, &found, failure))
+		return false;
 	if (found)
-		strlcpy(schema, PQgetvalue(rows, 0, 0), sizeof(schema));
-	else if (rows != NULL)
-		(void) fail(failure, REGISTRY_REFUSED,
-					"the registry's database has no extension "
-					"snowflake_registry");
-	PQclear(rows);
-	return found;
+		return true;
+	(void) registry_fail(failure, REGISTRY_REFUSED,
+						 "the registry's database \"%s\" has no extension "
+						 "snowflake_registry",
+						 PQdb(connection));
+	registry_hint(failure,
+				  "Name the registry's database by \"dbname\" in "
+				  "\"snowflake.registry\". If it is \"%s\", run CREATE "
+				  "EXTENSION snowflake_registry there.",
+				  PQdb(connection));
+	return false;
 }
 
-bool
-registry_connect(RegistryFailure *failure)
+/* Connect to one host of the connection string. */
+static bool
+connect_to_host(const PQconninfoOption *options, int host, int ms,
+				RegistryFailure *failure)
 {
-	/* what the connection string says comes later, and so counts */
-	const char *const keywords[] = {"tcp_user_timeout",
-									"fallback_application_name", "dbname",
-									NULL};
-	const char *const values[] = {CppAsString2(TIMEOUT_MS), "snowflake lease",
-								  settings_registry(), NULL};
 	PostgresPollingStatusType status = PGRES_POLLING_WRITING;
 
-	deadline_us = steady_clock_us() + TIMEOUT_MS * US_PER_MS;
-	connection = PQconnectStartParams(keywords, values, true);
+	set_deadline(ms);
+	connection = conninfo_start_connecting(options, host, ms);
 	if (connection == NULL)
 		elog(ERROR, "out of memory");
+	(void) PQsetNoticeReceiver(connection, ignore_notice, NULL);
 	while (PQstatus(connection) != CONNECTION_BAD &&
 		   status != PGRES_POLLING_OK && status != PGRES_POLLING_FAILED)
 	{
@@ -292,11 +371,47 @@ registry_connect(RegistryFailure *failure)
 			return note_timeout(failure);
 		status = PQconnectPoll(connection);
 	}
-	if (PQstatus(connection) != CONNECTION_OK ||
-		PQsetnonblocking(connection, 1) != 0)
-		return note_unreachable(failure);
-	(void) PQsetNoticeProcessor(connection, ignore_notice, NULL);
-	return find_schema(failure);
+	if (PQstatus(connection) == CONNECTION_OK &&
+		PQsetnonblocking(connection, 1) == 0)
+		return true;
+	return note_unreachable(failure);
+}
+
+/* Connect to the host that answered last, or to the next one that answers. */
+static bool
+connect_to_any(const PQconninfoOption *options, RegistryFailure *failure)
+{
+	int hosts = conninfo_count_hosts(options);
+
+	for (int i = 0; i < hosts; i++)
+	{
+		int host = (good_host + i) % hosts;
+
+		if (connect_to_host(options, host,
+							Min(TIMEOUT_MS, HOSTS_TIMEOUT_MS / hosts),
+							failure))
+		{
+			good_host = host;
+			return true;
+		}
+		PQfinish(connection);
+		connection = NULL;
+	}
+	return false;
+}
+
+bool
+registry_connect(RegistryFailure *failure)
+{
+	PQconninfoOption *options = conninfo_parse(settings_registry());
+	bool			  good;
+
+	if (options == NULL)
+		elog(ERROR, "invalid connection string of the registry");
+	limit_memory();
+	good = connect_to_any(options, failure);
+	PQconninfoFree(options);
+	return good && find_schema(failure);
 }
 
 void
@@ -304,6 +419,7 @@ registry_disconnect(void)
 {
 	PQfinish(connection);
 	connection = NULL;
+	lift_limit();
 }
 
 /*-------------------------------------------------------------------------
@@ -334,19 +450,25 @@ append_text(StringInfo arguments, const char *text)
 	PQfreemem(quoted);
 }
 
-/* What both functions of the registry are told first: who calls. */
+/* Call a function in a transaction of its own. */
 static char *
-format_call(const char *function, const RegistryCaller *caller,
-			const char *arguments)
+format_call(const char *function, const char *columns,
+			const RegistryCaller *caller, const char *arguments)
 {
 	char holder[IDENTITY_NUMBER_SIZE];
 
 	identity_format_number(caller->holder, holder);
-	return psprintf("%s('%s', " INT64_FORMAT ", " INT64_FORMAT ", %s)",
-					function, holder, caller->fence, caller->next, arguments);
+	return psprintf("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; "
+					"SET LOCAL search_path = pg_catalog; "
+					"SET LOCAL statement_timeout = %d; "
+					"SELECT %s FROM %s.%s(holder => '%s', "
+					"fence => " INT64_FORMAT ", next => " INT64_FORMAT
+					", %s); COMMIT",
+					TIMEOUT_MS, columns, schema, function, holder,
+					caller->fence, caller->next, arguments);
 }
 
-/* And then: which server it is. */
+/* What both functions are told besides who calls: which server it is. */
 static void
 begin_arguments(StringInfo arguments)
 {
@@ -355,16 +477,19 @@ begin_arguments(StringInfo arguments)
 
 	layout_format(layout, layout_text, sizeof(layout_text));
 	initStringInfo(arguments);
+	appendStringInfoString(arguments, "host => ");
 	append_text(arguments, name_of_server());
-	appendStringInfoString(arguments, ", ");
+	appendStringInfoString(arguments, ", layout => ");
 	append_text(arguments, layout_text);
-	appendStringInfo(arguments, ", " INT64_FORMAT, layout_last_shard(layout));
+	appendStringInfo(arguments, ", last_shard => " INT64_FORMAT,
+					 layout_last_shard(layout));
 }
 
 static void
-append_shards(StringInfo arguments, const int32 *shard, int count)
+append_shards(StringInfo arguments, const char *name, const int32 *shard,
+			  int count)
 {
-	appendStringInfoString(arguments, ", '{");
+	appendStringInfo(arguments, ", %s => '{", name);
 	for (int i = 0; i < count; i++)
 		appendStringInfo(arguments, "%s%d", i == 0 ? "" : ",", shard[i]);
 	appendStringInfoString(arguments, "}'");
@@ -372,111 +497,33 @@ append_shards(StringInfo arguments, const int32 *shard, int count)
 
 /* The shards of leases. */
 static void
-append_leases(StringInfo arguments, const Lease *lease, int count)
+append_leases(StringInfo arguments, const char *name, const Lease *lease,
+			  int count)
 {
 	int32 *shard = palloc(Max(count, 1) * sizeof(int32));
 
 	for (int i = 0; i < count; i++)
 		shard[i] = lease[i].shard;
-	append_shards(arguments, shard, count);
+	append_shards(arguments, name, shard, count);
 }
 
 /* The times of leases that are at this offset in them. */
 static void
-append_times(StringInfo arguments, const Lease *lease, int count,
-			 size_t offset)
+append_times(StringInfo arguments, const char *name, const Lease *lease,
+			 int count, size_t offset)
 {
-	appendStringInfoString(arguments, ", ARRAY[");
+	appendStringInfo(arguments,
+					 ", %s => ARRAY(SELECT timestamptz 'epoch' + us * interval "
+					 "'1 microsecond' FROM unnest('{",
+					 name);
 	for (int i = 0; i < count; i++)
-		appendStringInfo(arguments,
-						 "%stimestamptz 'epoch' + " INT64_FORMAT
-						 " * interval '1 microsecond'",
-						 i == 0 ? "" : ", ",
+		appendStringInfo(arguments, "%s" INT64_FORMAT, i == 0 ? "" : ",",
 						 *(const TimestampTz *) ((const char *) &lease[i] +
 												 offset) +
 							 UNIX_EPOCH_US);
-	appendStringInfoString(arguments, "]::timestamptz[]");
-}
-
-static TimestampTz
-time_in(const PGresult *rows, int row, int column, TimestampTz if_null)
-{
-	return PQgetisnull(rows, row, column) ?
-			   if_null :
-			   strtoll(PQgetvalue(rows, row, column), NULL, 10) -
-				   UNIX_EPOCH_US;
-}
-
-static int32
-shard_in(const PGresult *rows, int row)
-{
-	return (int32) strtol(PQgetvalue(rows, row, COLUMN_SHARD), NULL, 10);
-}
-
-/* A name of another server, with nothing in it that is not to be printed. */
-static void
-copy_other(char *other, const PGresult *rows, int row)
-{
-	strlcpy(other, PQgetvalue(rows, row, COLUMN_OTHER), HELD_OTHER_SIZE);
-	for (; *other != '\0'; other++)
-	{
-		if (*other < ' ' || *other >= 0x7f)
-			*other = '?';
-	}
-}
-
-static void
-read_refusal(RegistryAnswer *answer, const PGresult *rows, int row,
-			 RefusalKind kind)
-{
-	Refusal *refusal = &answer->refusal[answer->refusals];
-
-	if (answer->refusals == HELD_MAX_REFUSALS)
-		return;
-	answer->refusals++;
-	refusal->kind = kind;
-	refusal->shard =
-		PQgetisnull(rows, row, COLUMN_SHARD) ? HELD_ANY : shard_in(rows, row);
-	refusal->until = time_in(rows, row, COLUMN_UNTIL, DT_NOEND);
-	copy_other(refusal->other, rows, row);
-}
-
-static void
-read_lease(RegistryAnswer *answer, const PGresult *rows, int row)
-{
-	answer->lease[answer->held++] =
-		(Lease){.shard = shard_in(rows, row),
-				.from = time_in(rows, row, COLUMN_FROM, DT_NOEND),
-				.until = time_in(rows, row, COLUMN_UNTIL, DT_NOBEGIN)};
-}
-
-static void
-read_row(RegistryAnswer *answer, const PGresult *rows, int row)
-{
-	static const char *const refusals[] = {
-		[REFUSED_TAKEN] = "taken",
-		[REFUSED_FENCED] = "fenced",
-		[REFUSED_RESERVED] = "reserved",
-		[REFUSED_EXHAUSTED] = "exhausted",
-	};
-	const char *row_state = PQgetvalue(rows, row, COLUMN_STATE);
-
-	for (size_t kind = 0; kind < lengthof(refusals); kind++)
-	{
-		if (strcmp(row_state, refusals[kind]) == 0)
-		{
-			read_refusal(answer, rows, row, (RefusalKind) kind);
-			return;
-		}
-	}
-	if (strcmp(row_state, "held") == 0)
-		read_lease(answer, rows, row);
-	else
-	{
-		answer->now = time_in(rows, row, COLUMN_UNTIL, 0);
-		answer->is_clone = strcmp(row_state, "clone") == 0;
-		copy_other(answer->clone, rows, row);
-	}
+	appendStringInfoString(arguments,
+						   "}'::bigint[]) WITH ORDINALITY AS t (us, "
+						   "place) ORDER BY place)");
 }
 
 /*
@@ -491,74 +538,21 @@ registry_lease_arguments(const Lease *held, int nheld, const int32 *preferred,
 	StringInfoData	 arguments;
 
 	begin_arguments(&arguments);
-	append_leases(&arguments, held, nheld);
-	append_times(&arguments, held, nheld, offsetof(Lease, from));
-	append_times(&arguments, held, nheld, offsetof(Lease, until));
+	append_leases(&arguments, "held", held, nheld);
+	append_times(&arguments, "held_from", held, nheld, offsetof(Lease, from));
+	append_times(&arguments, "held_until", held, nheld,
+				 offsetof(Lease, until));
 	if (asked->automatic > 0)
-		appendStringInfo(&arguments, ", NULL, %d", asked->automatic);
+		appendStringInfo(&arguments, ", wanted => NULL, auto => %d",
+						 asked->automatic);
 	else
 	{
-		append_shards(&arguments, asked->shard, asked->count);
-		appendStringInfoString(&arguments, ", NULL");
+		append_shards(&arguments, "wanted", asked->shard, asked->count);
+		appendStringInfoString(&arguments, ", auto => NULL");
 	}
-	append_shards(&arguments, preferred, npreferred);
-	appendStringInfo(&arguments, ", '%d ms'", settings_lease_ms());
+	append_shards(&arguments, "preferred", preferred, npreferred);
+	appendStringInfo(&arguments, ", lease => '%d ms'", settings_lease_ms());
 	return arguments.data;
-}
-
-/* The leases are of shards of this layout, each once, in ascending order. */
-static bool
-check_leases(const RegistryAnswer *answer, RegistryFailure *failure)
-{
-	int32 before = -1;
-
-	for (int i = 0; i < answer->held; i++)
-	{
-		int32 shard = answer->lease[i].shard;
-
-		if (shard <= before || shard > layout_last_shard(settings_layout()))
-		{
-			return fail(failure, REGISTRY_INVALID,
-						"the registry's answer is not valid: "
-						"it leases shard %d after shard %d",
-						shard, before);
-		}
-		before = shard;
-	}
-	return true;
-}
-
-/*
- * Call one of the two functions.  The registry does not tell its number, what it
- * lost, and what it reserved.
- */
-static bool
-call_registry(const char *function, const RegistryCaller *caller,
-			  const char *arguments, RegistryAnswer *answer,
-			  RegistryFailure *failure, const char *columns)
-{
-	PGresult *rows =
-		call_function(columns, format_call(function, caller, arguments),
-					  failure);
-
-	if (rows == NULL)
-		return false;
-	memset(answer, 0, sizeof(*answer));
-	answer->lease = palloc(PQntuples(rows) * sizeof(Lease));
-	for (int row = 0; row < PQntuples(rows); row++)
-		read_row(answer, rows, row);
-	PQclear(rows);
-	return check_leases(answer, failure);
-}
-
-bool
-registry_lease(const RegistryCaller *caller, const char *arguments,
-			   RegistryAnswer *answer, RegistryFailure *failure)
-{
-	return call_registry(
-		"snowflake_registry_lease", caller, arguments, answer, failure,
-		"state, shard, " MICROSECONDS("lease_from") ", " MICROSECONDS(
-			"lease_until") ", other");
 }
 
 /* Give leases back; each "until" is where it is to end. */
@@ -568,16 +562,48 @@ registry_release_arguments(const Lease *leases, int nleases)
 	StringInfoData arguments;
 
 	begin_arguments(&arguments);
-	append_leases(&arguments, leases, nleases);
-	append_times(&arguments, leases, nleases, offsetof(Lease, until));
+	append_leases(&arguments, "shards", leases, nleases);
+	append_times(&arguments, "ends", leases, nleases, offsetof(Lease, until));
 	return arguments.data;
+}
+
+/* Call a function, and read its answer. */
+static bool
+call_function(const char *function, const char *columns,
+			  const RegistryCaller *caller, const char *arguments,
+			  RegistryAnswer *answer, RegistryFailure *failure)
+{
+	AnswerReader reader;
+
+	set_deadline(TIMEOUT_MS);
+	registry_answer_begin(&reader, answer, failure);
+	if (execute(format_call(function, columns, caller, arguments),
+				registry_answer_read, &reader, failure))
+		return registry_answer_end(&reader);
+	if (failure->kind == REGISTRY_CLOSED)
+		registry_hint(failure,
+					  "Run SELECT %s.snowflake_registry_open('...') in "
+					  "database \"%s\" of the registry's server, with the "
+					  "longest \"snowflake.lease\" of all servers, or '0' if "
+					  "no server ever leased a shard.",
+					  schema, PQdb(connection));
+	return false;
+}
+
+bool
+registry_lease(const RegistryCaller *caller, const char *arguments,
+			   RegistryAnswer *answer, RegistryFailure *failure)
+{
+	return call_function("snowflake_registry_lease", registry_answer_columns,
+						 caller, arguments, answer, failure);
 }
 
 bool
 registry_release(const RegistryCaller *caller, const char *arguments,
 				 RegistryAnswer *answer, RegistryFailure *failure)
 {
-	return call_registry(
-		"snowflake_registry_release", caller, arguments, answer, failure,
-		"CASE WHEN snowflake_registry_release THEN 'accepted' ELSE 'clone' END, NULL, NULL, NULL, ''");
+	return call_function(
+		"snowflake_registry_release",
+		"CASE WHEN snowflake_registry_release THEN 'accepted' ELSE 'clone' END, NULL, NULL, (extract(epoch FROM now()) * 1000000)::bigint, CASE WHEN NOT snowflake_registry_release THEN '' END",
+		caller, arguments, answer, failure);
 }

@@ -27,6 +27,7 @@
 #include "utils/guc.h"
 
 #include "compat.h"
+#include "conninfo.h"
 #include "settings.h"
 #include "shards.h"
 
@@ -64,6 +65,7 @@ static bool check_layout(char **text, void **parsed, GucSource source);
 static void assign_layout(const char *text, void *parsed);
 static bool check_shards(char **text, void **parsed, GucSource source);
 static void assign_shards(const char *text, void *parsed);
+static bool check_registry(char **text, void **parsed, GucSource source);
 
 
 /*
@@ -150,7 +152,8 @@ settings_define(void)
 		SETTING_REGISTRY,
 		"The connection string of the registry that leases shards.",
 		"Empty: snowflake.shards is this server's without a lease.",
-		&registry_text, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, NULL, NULL, NULL);
+		&registry_text, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_registry,
+		NULL, NULL);
 	insist(SETTING_REGISTRY, asked_registry);
 
 	DefineCustomIntVariable(
@@ -334,4 +337,27 @@ static void
 assign_shards(const char *text, void *parsed)
 {
 	settings_asked_shards = settings_own_shards = parsed;
+}
+
+
+/*-------------------------------------------------------------------------
+ * snowflake.registry
+ *-------------------------------------------------------------------------
+ */
+
+/* The server's own message would repeat the value, with a password in it. */
+static bool
+check_registry(char **text, void **parsed, GucSource source)
+{
+	const char *fault = conninfo_fault(*text);
+
+	if (fault == NULL)
+		return true;
+	GUC_check_errmsg("invalid value for parameter \"%s\"", SETTING_REGISTRY);
+	GUC_check_errdetail("The value is not a connection string. %s It is not "
+						"repeated here, because it may have a password.",
+						fault);
+	GUC_check_errhint("Try the value with psql, such as psql "
+					  "'host=registry.example dbname=registry user=ids'.");
+	return false;
 }

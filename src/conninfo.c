@@ -1,0 +1,137 @@
+/*-------------------------------------------------------------------------
+ *
+ * conninfo.c
+ *	  The connection string of the registry, and its hosts.
+ *
+ * libpq alone knows what a connection string is, so libpq parses it.  What it
+ * says of one that it cannot parse is shown to nobody, not even in the log: it
+ * repeats a part of the string, which can be the password.
+ *
+ * A string can name several hosts.  libpq tries one after the other, but where
+ * one accepts and is silent, and nothing blocks, it stays with that one.  So the
+ * hosts are taken apart here, and each is connected to by itself.  (What a
+ * service file or the environment say of hosts is not seen here: those count as
+ * one.)
+ *
+ * There is nothing to lock.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "conninfo.h"
+
+#define MAX_OPTIONS 100
+
+/* The value of an option; NULL or empty: it is not set. */
+const char *
+conninfo_value(const PQconninfoOption *options, const char *keyword)
+{
+	for (; options->keyword != NULL; options++)
+	{
+		if (strcmp(options->keyword, keyword) == 0)
+			return options->val;
+	}
+	return NULL;
+}
+
+/* The items of a list that is separated by commas; 1 if it is empty. */
+static int
+count_items(const char *list)
+{
+	int count = 1;
+
+	for (; list != NULL && *list != '\0'; list++)
+		count += *list == ',';
+	return count;
+}
+
+/* One item of such a list, of which the last one goes on. */
+static char *
+list_item(const char *list, int item)
+{
+	for (; item > 0 && strchr(list, ',') != NULL; item--)
+		list = strchr(list, ',') + 1;
+	return pnstrdup(list, strcspn(list, ","));
+}
+
+/* As libpq counts them: an address takes precedence over a name. */
+int
+conninfo_count_hosts(const PQconninfoOption *options)
+{
+	const char *addresses = conninfo_value(options, "hostaddr");
+
+	return count_items(addresses != NULL && addresses[0] != '\0' ?
+						   addresses :
+						   conninfo_value(options, "host"));
+}
+
+/* As it is set; NULL if it cannot be parsed.  Free it by PQconninfoFree(). */
+PQconninfoOption *
+conninfo_parse(const char *text)
+{
+	char			 *message = NULL;
+	PQconninfoOption *options = PQconninfoParse(text, &message);
+
+	PQfreemem(message);
+	return options;
+}
+
+/* Why a string cannot be one of the registry's; NULL: it can. */
+const char *
+conninfo_fault(const char *text)
+{
+	PQconninfoOption *options = conninfo_parse(text);
+	const char		 *host;
+	const char		 *address;
+	const char		 *fault = NULL;
+	int				  hosts;
+	int				  ports;
+
+	if (options == NULL)
+		return "libpq cannot parse it.";
+	host = conninfo_value(options, "host");
+	address = conninfo_value(options, "hostaddr");
+	hosts = conninfo_count_hosts(options);
+	ports = count_items(conninfo_value(options, "port"));
+	if (ports != 1 && ports != hosts)
+		fault = "It has one number of hosts, and another one of ports.";
+	else if (host != NULL && host[0] != '\0' && address != NULL &&
+			 address[0] != '\0' && count_items(host) != hosts)
+		fault = "It has one number of names of hosts, and another one of "
+				"addresses.";
+	PQconninfoFree(options);
+	return fault;
+}
+
+/* Connect to one of the hosts, without waiting. */
+PGconn *
+conninfo_start_connecting(const PQconninfoOption *options, int host,
+						  int timeout_ms)
+{
+	/* what the connection string says comes later, and so counts */
+	char		timeout[12];
+	const char *keywords[MAX_OPTIONS] = {"fallback_application_name",
+										 "tcp_user_timeout",
+										 conninfo_count_hosts(options) > 1 ?
+											 "target_session_attrs" :
+											 NULL};
+	const char *values[MAX_OPTIONS] = {"snowflake lease", timeout,
+									   "read-write"};
+	int			count = keywords[2] != NULL ? 3 : 2;
+
+	snprintf(timeout, sizeof(timeout), "%d", timeout_ms);
+	for (; options->keyword != NULL && count < MAX_OPTIONS - 1; options++)
+	{
+		if (options->val == NULL)
+			continue;
+		keywords[count] = options->keyword;
+		values[count++] = strcmp(options->keyword, "host") == 0 ||
+								  strcmp(options->keyword, "hostaddr") == 0 ||
+								  strcmp(options->keyword, "port") == 0 ?
+							  list_item(options->val, host) :
+							  options->val;
+	}
+	keywords[count] = NULL;
+	return PQconnectStartParams(keywords, values, false);
+}

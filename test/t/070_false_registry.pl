@@ -1,0 +1,304 @@
+# A false registry: whatever answers in its name, no process crashes, no session
+# hangs, memory stays bounded, and what a user sees can be printed.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
+use IO::Socket::INET;
+use LeaseTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use SnowflakeTest;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $nextval = 'SELECT snowflake_nextval()';
+my $US = 1_000_000;
+
+# --- A program that speaks as much of the protocol as a registry needs, and gives
+# --- the answer of which the name stands in a file.
+
+sub message { my ($type, $body) = @_; return $type . pack('N', length($body) + 4) . $body }
+
+# What a row has and a row, of text cells; undef is NULL.
+sub columns
+{
+	my ($count, $format) = @_;
+	return message('T', pack('n', $count) . pack('Z*NnNnNn', 'c', 0, 0, 25, -1, -1, $format // 0) x $count);
+}
+
+sub row { return message('D', pack('n', scalar @_) . join('', map { defined ? pack('N', length) . $_ : pack('N', 0xffffffff) } @_)) }
+sub done { my ($tag) = @_; return message('C', "$tag\0") }
+sub idle { return message('Z', 'I') }
+
+# The answer to a call: BEGIN, two SET, the rows, COMMIT.
+sub rows { return done('BEGIN') . done('SET') x 2 . columns(5) . join('', map { row(@$_) } @_) . done('SELECT') . done('COMMIT') . idle() }
+
+sub now_us { return sprintf('%d', time() * $US) }
+sub accepted { return [ 'accepted', undef, undef, now_us(), 'e9bd8ad7e43cbd5c' ] }
+sub held { my ($shard, $seconds) = @_; return [ 'held', $shard, now_us() - $US, now_us() + ($seconds // 3600) * $US, undef ] }
+my @set_aside = ([ 'set_aside', undef, undef, undef, '' ]);
+
+# A part again and again, until the client goes away; never a minute of it.
+sub endless
+{
+	my ($socket, $first, $part) = @_;
+	my $until = time() + 60;
+
+	print $socket $first or return;
+	while (time() < $until) { print $socket $part or return }
+	return;
+}
+
+my $invalid = "the registry's answer is not valid: ";
+my @cases = (
+	[ 'no column', $invalid . 'it has 0 columns', sub { done('BEGIN') . columns(0) . message('D', pack('n', 0)) . done('SELECT 1') . idle() } ],
+	[ 'one column', $invalid . 'it has 1 columns', sub { columns(1) . row('accepted') . done('SELECT 1') . idle() } ],
+	[ 'six columns', $invalid . 'it has 6 columns', sub { columns(6) . row(('accepted') x 6) . done('SELECT 1') . idle() } ],
+	[ 'a binary column', $invalid . 'row 1 has a cell', sub { columns(5, 1) . row(@{ accepted() }) . done('SELECT 1') . idle() } ],
+	[ 'no row', $invalid . 'it has no row', sub { rows() } ],
+	[ 'no rows at all', $invalid . 'it has no row', sub { done('COMMIT') . idle() } ],
+	[ 'an empty query', $invalid . 'it is none to a query', sub { message('I', '') . idle() } ],
+	[ 'COPY', $invalid . 'it is none to a query', sub { message('G', pack('Cn', 0, 0)) } ],
+	[ 'two results', $invalid . 'row 2 stands where', sub { columns(5) . (row(@{ accepted() }) . done('SELECT 1') . columns(5)) x 2 . idle() } ],
+	[ 'an unknown state', $invalid . 'row 1 has no known state', sub { rows([ 'granted', (undef) x 4 ]) } ],
+	[ 'no state', $invalid . 'row 1 has no known state', sub { rows([ (undef) x 5 ]) } ],
+	[ 'a lease first', $invalid . 'row 1 stands where', sub { rows(held(5)) } ],
+	[ 'accepted twice', $invalid . 'row 2 stands where', sub { rows(accepted(), accepted()) } ],
+	[ 'more after a clone', $invalid . 'row 2 stands where',
+		sub { rows([ 'clone', undef, undef, now_us(), 'x' ], held(5)) } ],
+	[ 'no time', $invalid . 'row 1 lacks a cell', sub { rows([ 'accepted', (undef) x 3, 'e9bd8ad7e43cbd5c' ]) } ],
+	[ 'a number that is none', $invalid . 'row 1 has no number of a registry',
+		sub { rows([ 'accepted', undef, undef, now_us(), 'e9bd8ad7e43cbd5cc' ]) } ],
+	[ 'an infinite time', $invalid . 'row 2 has no time', sub { rows(accepted(), [ 'held', 5, now_us(), '9223372036854775807', undef ]) } ],
+	[ 'a time out of range', $invalid . 'row 2 has no time',
+		sub { rows(accepted(), [ 'held', 5, '-99999999999999999999', now_us(), undef ]) } ],
+	[ 'a time with something behind', $invalid . 'row 1 has no time', sub { rows([ 'accepted', undef, undef, now_us() . ' ', 'e9bd8ad7e43cbd5c' ]) } ],
+	[ 'a lease without an end', $invalid . 'row 2 lacks a cell', sub { rows(accepted(), [ 'held', 5, now_us(), undef, undef ]) } ],
+	[ 'a lease that ends before it begins', $invalid . 'row 2 has a lease that ends', sub { rows(accepted(), held(5, -3600)) } ],
+	[ 'shard 1024 of 1024', $invalid . 'row 2 has no shard of the layout', sub { rows(accepted(), held(1024)) } ],
+	[ 'shard -1', $invalid . 'row 2 has no shard of the layout', sub { rows(accepted(), held(-1)) } ],
+	[ 'shard 0x5', $invalid . 'row 2 has no shard of the layout', sub { rows(accepted(), held('0x5')) } ],
+	[ 'shard 2^32 + 5', $invalid . 'row 2 has no shard of the layout', sub { rows(accepted(), held(4294967301)) } ],
+	[ 'an empty shard', $invalid . 'row 2 has no shard of the layout', sub { rows(accepted(), held('')) } ],
+	[ 'a shard twice', $invalid . 'row 3 has a shard for the second time', sub { rows(accepted(), held(5), held(5)) } ],
+	[ 'a shard held and refused', $invalid . 'row 3 has a shard for the second time',
+		sub { rows(accepted(), held(5), [ 'taken', 5, undef, now_us(), 'x' ]) } ],
+	[ 'shards in disorder', $invalid . 'row 3 is not in the order', sub { rows(accepted(), held(6), held(5)) } ],
+	[ 'a refusal for shard 2000000000', $invalid . 'row 2 has no shard of the layout',
+		sub { rows(accepted(), [ 'taken', 2_000_000_000, undef, now_us(), 'x' ]) } ],
+	[ 'a loss of shard 2000000000', $invalid . 'row 2 has no shard of the layout',
+		sub { rows(accepted(), [ 'lost', 2_000_000_000, undef, undef, 'x' ]) } ],
+	[ 'shards set aside that there are not', $invalid . 'row 2 has no list of shards',
+		sub { rows(accepted(), [ 'set_aside', undef, undef, undef, '5,2000000000' ]) } ],
+	[ 'shards set aside twice', $invalid . 'row 3 tells reserved shards again', sub { rows(accepted(), @set_aside, @set_aside) } ],
+	[ 'a cell of 100 kB', $invalid . 'row 1 has a cell', sub { rows([ 'clone', undef, undef, now_us(), 'x' x 100_000 ]) } ],
+	[ 'endless rows', $invalid . 'row [0-9]+ is one too many',
+		sub { endless($_[0], columns(5) . row(@{ accepted() }), row('lost', (undef) x 3, 'x' x 8000) x 10); '' } ],
+	[ 'endless notices', 'did not answer within', sub { endless($_[0], '', message('N', "SERROR\0M" . 'x' x 8000 . "\0\0") x 10); '' } ],
+	[ 'endless notifications', 'did not answer within', sub { endless($_[0], '', message('A', pack('NZ*Z*', 1, 'x', 'y' x 8000)) x 10); '' } ],
+	[ 'endless settings', 'could not reach the registry: |did not answer',
+		sub { my $n = 0; endless($_[0], '', join('', map { message('S', "s$_\0" . 'y' x 8000 . "\0") } 1 .. 10_000)); '' } ],
+	[ 'endless results', 'did not answer within', sub { endless($_[0], '', done('SET') x 1000); '' } ],
+	[ 'a row of a gigabyte', 'could not reach the registry: ', sub { endless($_[0], columns(5) . 'D' . pack('N', 1_000_000_000), 'x' x 100_000); '' } ],
+	[ 'rows that come slowly', 'did not answer within', sub {
+			my ($socket) = @_;
+			print $socket columns(5), row(@{ accepted() });
+			$socket->flush;
+			for my $shard (0 .. 40) { print $socket row(@{ held($shard) }) or last; $socket->flush; sleep(0.5) }
+			'' } ],
+	[ 'an answer cut off', 'could not reach the registry: ', sub { print { $_[0] } columns(5) . row(@{ accepted() }); undef } ],
+	[ 'no protocol', 'could not reach the registry: ', sub { 'HTTP/1.1 400 Bad Request' . "\r\n" x 2 } ],
+	[ 'an error with escapes', 'the registry refused: .\[2J',
+		sub { message('E', "SERROR\0C42501\0M\e[2J\x{9b}31m\rpermission\0D\e]0;x\a\0\0") . idle() } ],
+	[ 'a hint for a right', 'the registry refused: permission denied', sub { message('E', "SERROR\0C42501\0Mpermission denied\0\0") . idle() },
+		qr/HINT:  Run SELECT public\.snowflake_registry_grant\('ids'\) in database "leases" of the registry's server\./ ],
+	[ 'a registry that is not open', 'the registry is not open', sub { rows([ 'closed', undef, undef, undef, 'x' ]) },
+		qr/cannot mint snowflake ids: the registry is not open\n.*HINT:  Run SELECT public\.snowflake_registry_open\('\.\.\.'\) in database "leases" of the registry's server, with the longest "snowflake\.lease" of all servers, or '0' if no server ever leased a shard\./s ],
+	[ 'no extension', 'the registry.s database "leases" has no extension snowflake_registry', undef,
+		qr/HINT:  Name the registry's database by "dbname" in "snowflake\.registry"\. If it is "leases", run CREATE EXTENSION snowflake_registry there\./ ],
+	[ 'a password is asked for', 'could not reach the registry: .*no password supplied', undef,
+		qr/cannot mint snowflake ids: the registry cannot be reached\n.*HINT:  Put the password of role "ids" into the file \.pgpass/s ],
+	[ 'no greeting', 'did not answer within', undef, qr/cannot mint snowflake ids: the registry does not answer/ ],
+	[ 'notices before the greeting', 'could not reach the registry: |did not answer', undef ],
+);
+my %answer_of = map { $_->[0] => $_->[2] } @cases;
+
+# Good answers, and bad ones to the release that follows.
+$answer_of{good} = sub { rows(accepted(), held(5), held(6), [ 'taken', 7, undef, now_us() + 3600 * $US, "lima \e[31m\x{c3}\x{bc}" ], @set_aside) };
+$answer_of{'release without a row'} = sub { $_[1] =~ /release/ ? done('COMMIT') . idle() : rows(accepted(), held(5), @set_aside) };
+
+my $port = PostgreSQL::Test::Cluster::get_free_port();
+my $mode_file = PostgreSQL::Test::Utils::tempdir() . '/mode';
+
+sub set_mode
+{
+	my ($mode) = @_;
+	append_to_file("$mode_file.new", $mode);
+	rename("$mode_file.new", $mode_file) or die "could not rename: $!";
+	return;
+}
+
+sub read_exactly
+{
+	my ($socket, $length) = @_;
+	my $bytes = '';
+
+	read($socket, $bytes, $length) == $length or die 'gone';
+	return $bytes;
+}
+
+# One client, until it or the answer's end closes the connection.
+sub serve
+{
+	my ($socket) = @_;
+	my $mode = slurp_file($mode_file);
+
+	for (;;)
+	{
+		my ($length, $code) = unpack('NN', read_exactly($socket, 8));
+
+		read_exactly($socket, $length - 8);
+		last if $code == 196608;
+		print $socket 'N';    # no TLS here
+		$socket->flush;
+	}
+	return sleep(20) if $mode eq 'no greeting';
+	return endless($socket, '', message('N', "SERROR\0M\e[2J\0\0") x 100) if $mode eq 'notices before the greeting';
+	if ($mode eq 'a password is asked for')
+	{
+		print $socket message('R', pack('N', 3));
+		return;
+	}
+	print $socket message('R', pack('N', 0)), message('S', "standard_conforming_strings\0on\0"), idle();
+	$socket->flush;
+	for (;;)
+	{
+		my ($type, $length) = unpack('aN', read_exactly($socket, 5));
+		my $query = read_exactly($socket, $length - 4);
+		my $answer =
+			$type ne 'Q'             ? return
+		  : $query =~ /pg_extension/ ? columns(1) . ($mode eq 'no extension' ? '' : row('public')) . done('SELECT 1') . idle()
+		  :                            $answer_of{$mode}->($socket, $query);
+		return if !defined $answer;
+		print $socket $answer;
+		$socket->flush;
+	}
+}
+
+set_mode('no row');
+my $test = $$;
+my $false = fork() // die "could not fork: $!";
+if ($false == 0)
+{
+	my $listener = IO::Socket::INET->new(Listen => 10, LocalAddr => '127.0.0.1', LocalPort => $port, ReuseAddr => 1)
+	  or die "could not listen: $!";
+	$SIG{PIPE} = 'IGNORE';
+	$SIG{CHLD} = 'IGNORE';
+	while (getppid() == $test)
+	{
+		my $socket = $listener->accept or next;
+		my $child = fork() // next;
+
+		if ($child == 0)
+		{
+			binmode $socket;
+			eval { serve($socket) };
+			close($socket);
+			require POSIX;
+			POSIX::_exit(0);
+		}
+		close($socket);
+	}
+	require POSIX;
+	POSIX::_exit(0);
+}
+
+END
+{
+	my $code = $?;
+
+	kill('TERM', $false) if $false;
+	$? = $code;
+}
+
+# --- A server that believes in it.
+
+my $server = new_server('believer', conf => <<"CONF");
+snowflake.registry = 'host=127.0.0.1 port=$port dbname=leases user=ids sslmode=disable gssencmode=disable'
+snowflake.shards = 'auto:2'
+snowflake.lease = '3s'
+log_line_prefix = ''
+CONF
+my $began = $server->safe_psql('postgres', 'SELECT pg_postmaster_start_time()');
+$server->safe_psql('postgres', 'CREATE ROLE clerk LOGIN');
+
+sub worker { return $server->safe_psql('postgres', q(SELECT pid FROM pg_stat_activity WHERE backend_type = 'snowflake lease')) }
+
+# The most memory that the worker has had, in kB, but for what it shares.
+sub memory_peak
+{
+	my ($pid) = @_;
+	return 0 if !-e "/proc/$pid/status";
+	my %of = slurp_file("/proc/$pid/status") =~ /^(VmHWM|RssShmem|RssFile):\s+(\d+) kB/mg;
+	return $of{VmHWM} - $of{RssShmem} - $of{RssFile};
+}
+
+my $least = memory_peak(worker());
+my $most = 0;
+for my $case (@cases)
+{
+	my ($mode, $error, undef, $message) = @$case;
+
+	$error =~ s/'/''/g;
+	set_mode($mode);
+	ok(wait_until($server, "SELECT coalesce(last_error ~ '$error', false) FROM snowflake_lease_status()"), "$mode: the status says so")
+	  or diag($server->safe_psql('postgres', 'SELECT last_error FROM snowflake_lease_status()'));
+	$most = (sort { $b <=> $a } $most, memory_peak(worker()))[0];
+	$message //= $error =~ /answer is not valid/ ? qr/cannot mint snowflake ids: the registry's answer is not valid\n/ : qr/cannot mint snowflake ids: /;
+	fails_with($server, $nextval, '58000', $message, "$mode: a session gets an error");
+}
+cmp_ok($most, '>', 0, 'the memory of the worker is known') if -e "/proc/$$/status";
+cmp_ok($most - $least, '<', 80 * 1024, 'the worker took no more than 64 MB, whatever was sent');
+note("at first $least kB, at most $most kB");
+
+# --- what users see: the class, and not the words
+set_mode('an error with escapes');
+ok(wait_until($server, q(SELECT coalesce(last_error ~ 'permission', false) FROM snowflake_lease_status())), 'an error of the registry');
+my $definer = <<'SQL';
+CREATE FUNCTION mint() RETURNS snowflake LANGUAGE sql VOLATILE SECURITY DEFINER AS 'SELECT snowflake_nextval()';
+SQL
+$server->safe_psql('postgres', $definer);
+for my $mint ('snowflake_nextval()', 'mint()')
+{
+	my ($status, undef, $seen) = $server->psql('postgres', "SELECT $mint", extra_params => [ '-U', 'clerk' ]);
+
+	like($seen, qr/ERROR:  cannot mint snowflake ids: the registry refuses this server\nDETAIL:  This server holds no shard\.\nHINT:  Minting goes on/,
+		"a user gets the class of the error: $mint");
+	unlike($seen, qr/permission|The last attempt/, 'and not the words');
+}
+my ($status, undef, $seen) = $server->psql('postgres', 'SET SESSION AUTHORIZATION clerk; RESET SESSION AUTHORIZATION; SELECT mint()');
+like($seen, qr/DETAIL:  .*the registry refused: \?\[2J\?31m\?permission\. \?\]0;x\?/, 'a superuser gets the words, in which nothing is left that is not printed');
+like(slurp_file($server->logfile), qr/DETAIL:  This server holds no shard\. The last attempt to lease failed: the registry refused: /, 'so does the log');
+
+# --- a good answer, with a name that could do more than be read
+set_mode('good');
+ok(wait_until($server, q(SELECT state = 'held' FROM snowflake_lease_status())), 'a good answer is believed');
+is(shards_of(mints($server, 10)), '5', 'and minted by');
+is($server->safe_psql('postgres', 'SELECT holder FROM snowflake_leases() WHERE shard = 7'), 'lima ?[31m??', 'names of others are printed');
+set_mode('release without a row');
+$server->append_conf('postgresql.conf', "snowflake.shards = 'auto:1'\n");
+$server->reload;
+ok(wait_until($server, "SELECT coalesce(last_error ~ '^the registry.s answer is not valid: it has no row', false) FROM snowflake_lease_status()"),
+	'a release without a row is noticed');
+
+is($server->safe_psql('postgres', 'SELECT pg_postmaster_start_time()'), $began, 'the server never stopped');
+$server->stop;
+my $log = slurp_file($server->logfile);
+unlike($log, qr/terminated by signal|PANIC|FATAL.*memory/, 'no process crashed');
+my ($odd) = $log =~ /^(.*[^\t\n -~].*)$/m;
+is($odd, undef, 'nothing in the log does more than be read');
+
+done_testing();
