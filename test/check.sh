@@ -19,9 +19,9 @@ set -euo pipefail
 # shellcheck source=test/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-STEPS=(format model regress isolation tap integration stacks upgrade packages soak
+STEPS=(format model regress isolation tap twins integration stacks upgrade packages soak
     fuzz analyze proof sanitize valgrind sqlsmith coverage i386 arm64)
-DEFAULT=(format model regress isolation tap)
+DEFAULT=(format model regress isolation tap twins)
 JOBS=4                          # tests mostly wait
 
 # What a step needs, and is skipped without.  What a script needs is in its head,
@@ -52,6 +52,7 @@ nothing failed.  The steps are
   regress      SQL against expected output
   isolation    interleavings of several sessions
   tap          scripts that start, crash and restart servers
+  twins        random queries, with the extension and with PL/pgSQL in its place
   integration  scripts that need other projects' programs, and millions of rows
   stacks       libraries of other languages, and tools, in a bare Debian
   upgrade      pg_upgrade between majors
@@ -77,9 +78,9 @@ and without any: ${DEFAULT[*]}.
   --only NAME       only this test: a TAP script such as 003_spilling, an SQL
                     test such as mint, or a name as it is printed, 17/regress
   --keep            keep the servers' directories, and say where they are
-  --minutes N       soak so long (default: 2), and give each fuzzer and sqlsmith
-                    a quarter of it
-  --seed N          soak with this order of faults
+  --minutes N       soak so long (default: 2) and ask twins so long (default: ten
+                    seconds), and give each fuzzer and sqlsmith a quarter of it
+  --seed N          soak with this order of faults, ask twins these queries
   --help            this text
 
 A major that this distribution does not have is tested in a Debian that does,
@@ -133,7 +134,7 @@ list_suites() {
     echo "$place/build"
     for step in "$@"; do
         case $step in
-            regress | isolation) echo "$place/$step" ;;
+            regress | isolation | twins) echo "$place/$step" ;;
             tap) list_scripts t "$place" ;;
         esac
     done
@@ -209,7 +210,7 @@ step_of() {
         */text_input) echo fuzz ;;
         */build) echo regress ;;
         */citus | */patroni | */pglogical) echo integration ;;
-        */regress | */isolation | */soak | */sqlsmith) echo "${1#*/}" ;;
+        */regress | */isolation | */soak | */sqlsmith | */twins) echo "${1#*/}" ;;
         */*) echo tap ;;
         *) echo "$1" ;;
     esac
@@ -397,7 +398,9 @@ run_tests() {
     SNOWFLAKE_NPM=$(heads Npm)
     export SNOWFLAKE_UNPACKED SNOWFLAKE_NPM
     export SNOWFLAKE_STEPS="${steps[*]}" SNOWFLAKE_RUN=$RUN SNOWFLAKE_PG_CONFIG=$pg_config
-    export SNOWFLAKE_SOAK="${minutes:-2} ${seed:-$RANDOM}" SNOWFLAKE_SECONDS=$((${minutes:-2} * 15))
+    seed=${seed:-$RANDOM}
+    export SNOWFLAKE_SOAK="${minutes:-2} $seed" SNOWFLAKE_TWINS="$((${minutes:-0} * 60 ? minutes * 60 : 10)) $seed"
+    export SNOWFLAKE_SECONDS=$((${minutes:-2} * 15))
     export HARNESS_RULESFILE=$RUN/rules.yml
     write_rules >"$HARNESS_RULESFILE"
     PERL5LIB=$SOURCE/test/perl attend setsid --wait \

@@ -208,7 +208,7 @@ installcheck() {
         LD_LIBRARY_PATH="${LIBDIR:+$LIBDIR:}$(echo "$tools"/usr/lib/*-linux-gnu)" \
         SNOWFLAKE_TOOLS="$tools" PYTHONPATH="$tools/usr/lib/python3/dist-packages" \
         PATH="${BINDIR:-$PROGRAMS/$major/bin}:/usr/local/bin:/usr/bin:/bin:$tools/usr/bin:$tools/usr/sbin" \
-        SNOWFLAKE_SOAK="${SNOWFLAKE_SOAK-}" SNOWFLAKE_SECONDS="${SNOWFLAKE_SECONDS:-30}" "${size[@]}" \
+        SNOWFLAKE_SOAK="${SNOWFLAKE_SOAK-}" SNOWFLAKE_TWINS="${SNOWFLAKE_TWINS-}" SNOWFLAKE_SECONDS="${SNOWFLAKE_SECONDS:-30}" "${size[@]}" \
         timeout --kill-after=10 "$limit" make -s "$@" installcheck
 }
 
@@ -270,7 +270,7 @@ run_suite() {
     case $name in
         regress) run_regress ISOLATION= ${SNOWFLAKE_SQL:+REGRESS="$SNOWFLAKE_SQL"} ;;
         isolation) run_regress REGRESS= ;;
-        soak | citus | patroni | pglogical)
+        soak | twins | citus | patroni | pglogical)
             limit=7200
             run_script
             ;;
