@@ -362,7 +362,8 @@ CREATE FUNCTION snowflake_leases(OUT shard integer, OUT held boolean,
     LANGUAGE C VOLATILE STRICT PARALLEL SAFE ROWS 10 AS 'MODULE_PATHNAME';
 CREATE FUNCTION snowflake_lease_status(OUT state text, OUT holder text, OUT shards integer,
     OUT lease_until timestamptz, OUT last_answer timestamptz,
-    OUT clock_ahead double precision, OUT last_error text)
+    OUT clock_ahead double precision, OUT last_error text,
+    OUT losses integer, OUT last_loss text, OUT restart_pending boolean)
     LANGUAGE C VOLATILE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME';
 
 REVOKE EXECUTE ON FUNCTION snowflake_leases(), snowflake_lease_status() FROM PUBLIC;
@@ -1056,6 +1057,12 @@ BEGIN
         RAISE invalid_parameter_value USING
             MESSAGE = format('shard %s is out of range', shard),
             DETAIL = format('The layout has shards 0 to %s.', last_shard);
+    END IF;
+    IF shard IS NOT NULL AND own_shards ~ '^\s*auto' THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('shard %s is this server''s for the time of a lease only', shard),
+            DETAIL = format('"snowflake.shards" is "%s".', own_shards),
+            HINT = 'Name no shard, to mint on those that the server has leased.';
     END IF;
     IF btrim(own_shards) <> '' AND shard IS NOT NULL AND NOT EXISTS (
             SELECT FROM string_to_table(own_shards, ',') AS element,

@@ -572,15 +572,18 @@ take(int32 shard, int64 floor)
 	const Tick	tick = present;
 	const int64 first_id = tick.least_id | layout_pack(my_layout, 0, shard, 0);
 	const int	shift = my_layout->sequence_shift;
+	int64		first = tick.first;
 	int64		last;
 	int64		position;
 	int64		id;
 
+	if (unlikely(settings_spread > 0))
+		first = spread_position();
 	SpinLockAcquire(&state->lock);
 	last = state->last;
 	position = Max(last + 1, floor);
 	if (unlikely(position <= tick.first))
-		position = spread_position();
+		position = first;
 	if (likely(position <= tick.last))
 	{
 		state->last = position;

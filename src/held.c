@@ -86,18 +86,16 @@ PG_FUNCTION_INFO_V1(snowflake_lease_status);
 /* How far the worker has come with a shard. */
 typedef enum ShardStage
 {
-	NOT_HELD,
 	HELD,	  /* its lease has not begun, or ends before the horizon */
 	ADMITTED, /* the common end counts it */
 	OPEN	  /* sessions mint on it */
 } ShardStage;
 
-typedef struct ShardLease
+typedef struct HeldLease
 {
-	ShardStage	stage;
-	TimestampTz from;
-	TimestampTz until;
-} ShardLease;
+	Lease	   lease;
+	ShardStage stage;
+} HeldLease;
 
 typedef struct HeldState
 {
@@ -110,10 +108,15 @@ typedef struct HeldState
 	HeldReport		  report;
 	Latch			 *worker; /* NULL while there is none */
 	ConditionVariable attempted;
-	ShardLease		  leases[FLEXIBLE_ARRAY_MEMBER];
+	int				  losses; /* the last ones are in "loss" */
+	HeldLoss		  loss[HELD_MAX_LOSSES];
+	SetAside		  knows_set_aside; /* SET_ASIDE: the list is there */
+	int				  count; /* of leases, in ascending order of shards */
+	HeldLease		  leases[FLEXIBLE_ARRAY_MEMBER]; /* room for all shards */
 } HeldState;
 
 static HeldState *state = NULL;
+static bool		 *set_aside = NULL; /* for each shard, behind the state */
 static LWLock	 *held_lock = NULL;
 
 /* "changes" when this session found its shards last, and what it found. */
@@ -132,11 +135,17 @@ last_shard(void)
 	return layout_last_shard(settings_layout());
 }
 
+static Size
+state_size(void)
+{
+	return add_size(offsetof(HeldState, leases),
+					mul_size(last_shard() + 1, sizeof(HeldLease)));
+}
+
 Size
 held_shmem_size(void)
 {
-	return add_size(offsetof(HeldState, leases),
-					mul_size(last_shard() + 1, sizeof(ShardLease)));
+	return add_size(state_size(), last_shard() + 1);
 }
 
 void
@@ -147,6 +156,7 @@ held_shmem_startup(void)
 
 	held_lock = &GetNamedLWLockTranche(SERVER_LOCKS)[3].lock;
 	state = ShmemInitStruct("snowflake leases", held_shmem_size(), &found);
+	set_aside = (bool *) state + state_size();
 	if (found)
 		return;
 	memset(state, 0, held_shmem_size());
@@ -156,6 +166,64 @@ held_shmem_startup(void)
 	pg_atomic_init_u64(&state->attempts, 0);
 	state->end = on ? DT_NOBEGIN : DT_NOEND;
 	ConditionVariableInit(&state->attempted);
+}
+
+/*-------------------------------------------------------------------------
+ * The leases: the caller has the lock, or is the worker
+ *-------------------------------------------------------------------------
+ */
+
+/* How many leases are of shards before this one. */
+static int
+place_of(int32 shard)
+{
+	int low = 0;
+	int high = state->count;
+
+	while (low < high)
+	{
+		int middle = (low + high) / 2;
+
+		if (state->leases[middle].lease.shard < shard)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* The lease of a shard; NULL: the shard is not held. */
+static HeldLease *
+find_lease(int32 shard)
+{
+	HeldLease *held = &state->leases[place_of(shard)];
+
+	return held < &state->leases[state->count] && held->lease.shard == shard ?
+			   held :
+			   NULL;
+}
+
+/* The same; if the shard is not held, it is from now on. */
+static HeldLease *
+make_lease(int32 shard)
+{
+	HeldLease *held = find_lease(shard);
+	int		   place = place_of(shard);
+
+	if (held != NULL)
+		return held;
+	held = &state->leases[place];
+	memmove(held + 1, held, (state->count - place) * sizeof(HeldLease));
+	state->count++;
+	return held;
+}
+
+static bool
+is_open(int32 shard)
+{
+	const HeldLease *held = find_lease(shard);
+
+	return held != NULL && held->stage == OPEN;
 }
 
 /*-------------------------------------------------------------------------
@@ -241,81 +309,71 @@ held_take_request(void)
 }
 
 /*
- * From now on nothing is minted without a lease; or everything is.  The worker
- * then closes all shards; or it has opened them.
+ * From now on, and until the server is restarted, nothing is minted without a
+ * lease.  The worker then closes all shards.
  */
 void
-held_set_on(bool on)
+held_set_on(void)
 {
 	LWLockAcquire(held_lock, LW_EXCLUSIVE);
-	pg_atomic_write_u32(&state->is_on, on);
-	state->end = on ? DT_NOBEGIN : DT_NOEND;
+	pg_atomic_write_u32(&state->is_on, 1);
+	state->end = DT_NOBEGIN;
 	LWLockRelease(held_lock);
 }
 
-/* Does this server hold the shard?  Then *lease is its lease. */
-bool
-held_find(int32 shard, Lease *lease)
+/* How many leases this server has, and which. */
+int
+held_count(void)
 {
-	const ShardLease *own = &state->leases[shard];
-
-	*lease = (Lease){shard, own->from, own->until};
-	return own->stage != NOT_HELD;
+	return state->count;
 }
 
-/* May sessions mint on the shard? */
-bool
-held_is_open(int32 shard)
+Lease
+held_lease_at(int place)
 {
-	return !held_is_on() || state->leases[shard].stage == OPEN;
-}
-
-static void
-set_lease(const Lease *lease, ShardStage stage)
-{
-	ShardLease *own = &state->leases[lease->shard];
-
-	LWLockAcquire(held_lock, LW_EXCLUSIVE);
-	own->stage = stage;
-	own->from = lease->from;
-	own->until = lease->until;
-	LWLockRelease(held_lock);
+	return state->leases[place].lease;
 }
 
 /*
- * Let the common end count a new lease, so that its shard can be opened.  False
- * if the lease has not begun by this server's clock, or if the horizon is past
- * its end already; then that has to wait.
+ * Let the common end count a lease, so that its shard can be opened.  False if
+ * the lease has not begun by this server's clock, or if the horizon is past its
+ * end already; then that has to wait.
  */
 bool
 held_admit(const Lease *lease)
 {
 	const Layout *layout = settings_layout();
-	ShardLease	 *own = &state->leases[lease->shard];
 	int64		  first = layout_first_tick_from(layout, lease->from);
 	int64		  end = layout_first_tick_from(layout, lease->until);
+	bool		  is_good;
 
 	LWLockAcquire(held_lock, LW_EXCLUSIVE);
-	own->stage = HELD;
-	own->from = lease->from;
-	own->until = lease->until;
-	if (layout_time_of_tick(layout, first) <= GetCurrentTimestamp() &&
-		end >= (int64) pg_atomic_read_u64(&bounds->horizon))
-	{
-		own->stage = ADMITTED;
+	is_good = layout_time_of_tick(layout, first) <= GetCurrentTimestamp() &&
+			  end >= (int64) pg_atomic_read_u64(&bounds->horizon);
+	*make_lease(lease->shard) = (HeldLease){*lease, is_good ? ADMITTED : HELD};
+	if (is_good)
 		state->end = TIMESTAMP_IS_NOBEGIN(state->end) ?
 						 lease->until :
 						 Min(state->end, lease->until);
-	}
 	LWLockRelease(held_lock);
-	return own->stage == ADMITTED;
+	return is_good;
 }
 
-/* A lease ends later than before. */
+/* The lease of a shard that is held ends later than before. */
 void
 held_renew(const Lease *lease)
 {
-	set_lease(lease, state->leases[lease->shard].stage);
+	LWLockAcquire(held_lock, LW_EXCLUSIVE);
+	find_lease(lease->shard)->lease = *lease;
+	LWLockRelease(held_lock);
+}
+
+/* Those who wait for a shard, or mint on one, look again. */
+static void
+note_change(void)
+{
+	(void) pg_atomic_fetch_add_u32(&state->changes, 1);
+	ConditionVariableBroadcast(&state->attempted);
 }
 
 /* A shard is open. */
@@ -323,10 +381,9 @@ void
 held_note_open(int32 shard)
 {
 	LWLockAcquire(held_lock, LW_EXCLUSIVE);
-	state->leases[shard].stage = OPEN;
+	find_lease(shard)->stage = OPEN;
 	LWLockRelease(held_lock);
-	(void) pg_atomic_fetch_add_u32(&state->changes, 1);
-	ConditionVariableBroadcast(&state->attempted);
+	note_change();
 }
 
 /* A shard is about to be closed: sessions that find it so are to wait. */
@@ -334,8 +391,8 @@ void
 held_note_closing(int32 shard)
 {
 	LWLockAcquire(held_lock, LW_EXCLUSIVE);
-	if (state->leases[shard].stage == OPEN)
-		state->leases[shard].stage = ADMITTED;
+	if (is_open(shard))
+		find_lease(shard)->stage = ADMITTED;
 	LWLockRelease(held_lock);
 }
 
@@ -343,8 +400,18 @@ held_note_closing(int32 shard)
 void
 held_drop(int32 shard)
 {
-	set_lease(&(Lease){shard, 0, 0}, NOT_HELD);
-	(void) pg_atomic_fetch_add_u32(&state->changes, 1);
+	HeldLease *held;
+
+	LWLockAcquire(held_lock, LW_EXCLUSIVE);
+	held = find_lease(shard);
+	if (held != NULL)
+	{
+		state->count--;
+		memmove(held, held + 1,
+				(&state->leases[state->count] - held) * sizeof(HeldLease));
+	}
+	LWLockRelease(held_lock);
+	note_change();
 }
 
 /*
@@ -357,10 +424,10 @@ held_find_end(void)
 	TimestampTz end = DT_NOEND;
 
 	LWLockAcquire(held_lock, LW_EXCLUSIVE);
-	for (int64 shard = 0; shard <= last_shard(); shard++)
+	for (int i = 0; i < state->count; i++)
 	{
-		if (state->leases[shard].stage >= ADMITTED)
-			end = Min(end, state->leases[shard].until);
+		if (state->leases[i].stage >= ADMITTED)
+			end = Min(end, state->leases[i].lease.until);
 	}
 	state->end = end == DT_NOEND ? DT_NOBEGIN : end;
 	LWLockRelease(held_lock);
@@ -389,8 +456,8 @@ held_report(const HeldReport *report)
 }
 
 /*
- * The worker ends, and gives all shards back.  What it reported last is no reason
- * any more for a shard that is not held: wait for the next worker.
+ * What the worker reported last is no reason any more for a shard that is not
+ * held: it gives all shards back, or has other settings.  Wait for a report.
  */
 void
 held_forget_report(void)
@@ -398,6 +465,39 @@ held_forget_report(void)
 	LWLockAcquire(held_lock, LW_EXCLUSIVE);
 	state->ended_us = 0;
 	LWLockRelease(held_lock);
+}
+
+void
+held_note_loss(const HeldLoss *loss)
+{
+	LWLockAcquire(held_lock, LW_EXCLUSIVE);
+	state->loss[state->losses++ % HELD_MAX_LOSSES] = *loss;
+	LWLockRelease(held_lock);
+}
+
+/* The registry says which shards it has reserved; -1: too many to tell. */
+void
+held_note_set_aside(const int32 *shard, int count)
+{
+	LWLockAcquire(held_lock, LW_EXCLUSIVE);
+	state->knows_set_aside = count < 0 ? SET_ASIDE_TOO_MANY : SET_ASIDE;
+	memset(set_aside, 0, last_shard() + 1);
+	for (int i = 0; i < count; i++)
+		set_aside[shard[i]] = true;
+	LWLockRelease(held_lock);
+}
+
+SetAside
+held_is_set_aside(int32 shard)
+{
+	SetAside answer;
+
+	LWLockAcquire(held_lock, LW_SHARED);
+	answer = state->knows_set_aside;
+	if (answer == SET_ASIDE && !set_aside[shard])
+		answer = SET_ASIDE_NOT;
+	LWLockRelease(held_lock);
+	return answer;
 }
 
 /*-------------------------------------------------------------------------
@@ -419,9 +519,30 @@ held_has(int32 shard)
 	bool held;
 
 	LWLockAcquire(held_lock, LW_SHARED);
-	held = state->leases[shard].stage != NOT_HELD;
+	held = find_lease(shard) != NULL;
 	LWLockRelease(held_lock);
 	return held;
+}
+
+/* May sessions mint on the shard? */
+bool
+held_is_open(int32 shard)
+{
+	bool open;
+
+	if (!held_is_on())
+		return true;
+	LWLockAcquire(held_lock, LW_SHARED);
+	open = is_open(shard);
+	LWLockRelease(held_lock);
+	return open;
+}
+
+/* Does the session's snowflake.shards name the shard, or leave it open? */
+static bool
+is_asked_for(int32 shard)
+{
+	return settings_asked_shards->count == 0 || settings_name_shard(shard);
 }
 
 static OwnShards *
@@ -455,18 +576,12 @@ held_own_shards(void)
 				 (last_shard() + 1) * sizeof(int32));
 	*own = (OwnShards){.automatic = asked->automatic};
 	LWLockAcquire(held_lock, LW_SHARED);
-	if (asked->count == 0)
+	for (int i = 0; i < state->count; i++)
 	{
-		for (int32 shard = 0; shard <= last_shard(); shard++)
-		{
-			if (held_is_open(shard))
-				own->shard[own->count++] = shard;
-		}
-	}
-	for (int i = 0; i < asked->count; i++)
-	{
-		if (held_is_open(asked->shard[i]))
-			own->shard[own->count++] = asked->shard[i];
+		const HeldLease *held = &state->leases[i];
+
+		if (held->stage == OPEN && is_asked_for(held->lease.shard))
+			own->shard[own->count++] = held->lease.shard;
 	}
 	LWLockRelease(held_lock);
 	my_shards = copy_shards(own);
@@ -488,14 +603,11 @@ describe_held(void)
 {
 	int32 *shard = palloc((last_shard() + 1) * sizeof(int32));
 	char  *text = palloc(SHARDS_TEXT_SIZE);
-	int	   count = 0;
+	int	   count;
 
 	LWLockAcquire(held_lock, LW_SHARED);
-	for (int32 i = 0; i <= last_shard(); i++)
-	{
-		if (state->leases[i].stage != NOT_HELD)
-			shard[count++] = i;
-	}
+	for (count = 0; count < state->count; count++)
+		shard[count] = state->leases[count].lease.shard;
 	LWLockRelease(held_lock);
 	if (count == 0)
 		return pstrdup("It holds no shard.");
@@ -583,8 +695,47 @@ find_refusal(const HeldReport *report, int32 shard)
 	return found;
 }
 
+/* Is it this server's own lease, of before, that keeps the shard? */
+static bool
+is_own_lease(const HeldReport *report, const Refusal *refusal)
+{
+	char holder[IDENTITY_NUMBER_SIZE];
+
+	identity_format_number(report->holder, holder);
+	return strstr(refusal->other, psprintf("(holder %s)", holder)) != NULL;
+}
+
+/* Another server has a shard that this one had a lease of at the same time. */
 static void
-report_refusal(const Refusal *refusal)
+report_loss(const Refusal *refusal)
+{
+	HeldLoss loss = {.lease.shard = HELD_ANY};
+	char	 from[LAYOUT_TIME_SIZE];
+	char	 until[LAYOUT_TIME_SIZE];
+
+	LWLockAcquire(held_lock, LW_SHARED);
+	for (int i = 0; i < Min(state->losses, HELD_MAX_LOSSES); i++)
+	{
+		if (state->loss[i].lease.shard == refusal->shard)
+			loss = state->loss[i];
+	}
+	LWLockRelease(held_lock);
+	if (loss.lease.shard == HELD_ANY)
+		return;
+	layout_format_time(loss.lease.from, from, sizeof(from));
+	layout_format_time(loss.lease.until, until, sizeof(until));
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("the registry gave shard %d to another server during a "
+					"lease of this server",
+					refusal->shard),
+			 errdetail("%s has it now. The lease was from %s until %s.",
+					   refusal->other, from, until),
+			 errhint(HELD_LOSS_HINT)));
+}
+
+static void
+report_refusal(const HeldReport *report, const Refusal *refusal)
 {
 	char until[LAYOUT_TIME_SIZE];
 
@@ -592,6 +743,15 @@ report_refusal(const Refusal *refusal)
 	switch (refusal->kind)
 	{
 		case REFUSED_TAKEN:
+			if (is_own_lease(report, refusal))
+				ereport(ERROR,
+						(errcode(ERRCODE_OBJECT_IN_USE),
+						 errmsg("shard %d is not free yet", refusal->shard),
+						 errdetail("An earlier lease of this server itself, "
+								   "which was not given back, ends at %s.",
+								   until),
+						 errhint("Minting begins by itself then.")));
+			report_loss(refusal);
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_IN_USE),
 					 errmsg("shard %d is leased to another server",
@@ -657,25 +817,58 @@ report_clock(const HeldReport *report, TimestampTz bound, TimestampTz now)
 	report_format_duration(Max(ahead_us, -ahead_us), from_registry);
 	layout_format_time(bound, at, sizeof(at));
 	layout_format_time(now, there, sizeof(there));
-	if (is_ahead)
-		ereport(ERROR,
-				(errcode(ERRCODE_SYSTEM_ERROR),
-				 errmsg("clock is %s ahead of the lease of this server's "
-						"shards",
-						distance),
-				 errdetail("The lease ends at %s, and the clock is at %s, %s "
-						   "ahead of the registry's.",
-						   at, there, from_registry),
-				 errhint(CLOCK_HINT)));
-	ereport(ERROR, (errcode(ERRCODE_SYSTEM_ERROR),
-					errmsg("clock is %s behind the lease of this server's "
-						   "shards",
-						   distance),
-					errdetail("The lease begins at %s, and the clock is at "
-							  "%s, %s %s the registry's.",
-							  at, there, from_registry,
-							  ahead_us < 0 ? "behind" : "ahead of"),
-					errhint(CLOCK_HINT)));
+	ereport(ERROR,
+			(errcode(ERRCODE_SYSTEM_ERROR),
+			 errmsg("clock is %s %s the lease of this server's shards",
+					distance, is_ahead ? "ahead of" : "behind"),
+			 errdetail("The lease %s at %s, and the clock is at %s, %s %s "
+					   "the registry's.",
+					   is_ahead ? "ends" : "begins", at, there, from_registry,
+					   ahead_us < 0 ? "behind" : "ahead of"),
+			 errhint(CLOCK_HINT)));
+}
+
+/* A lease ends before ids that this server may have minted already. */
+static void
+report_horizon(const HeldReport *report, TimestampTz until)
+{
+	TimestampTz horizon =
+		layout_time_of_tick(settings_layout(),
+							(int64) pg_atomic_read_u64(&bounds->horizon));
+	int64 ahead_us = clock_ahead_us(report, GetCurrentTimestamp());
+	char  distance[REPORT_DURATION_SIZE];
+	char  from_registry[REPORT_DURATION_SIZE];
+	char  at[LAYOUT_TIME_SIZE];
+	char  there[LAYOUT_TIME_SIZE];
+
+	report_format_duration(horizon - until, distance);
+	report_format_duration(Max(ahead_us, -ahead_us), from_registry);
+	layout_format_time(until, at, sizeof(at));
+	layout_format_time(horizon, there, sizeof(there));
+	ereport(ERROR,
+			(errcode(ERRCODE_SYSTEM_ERROR),
+			 errmsg("snowflake horizon is %s ahead of the lease of this "
+					"server's shards",
+					distance),
+			 errdetail("The lease ends at %s, and the horizon is %s. The "
+					   "clock is %s %s the registry's.",
+					   at, there, from_registry,
+					   ahead_us < 0 ? "behind" : "ahead of"),
+			 errhint(CLOCK_HINT
+					 " Minting goes on by itself when the lease is renewed "
+					 "past the horizon.")));
+}
+
+/* The server holds a lease that its shard cannot be opened with. */
+static void
+report_not_admitted(const HeldReport *report, const Lease *lease,
+					TimestampTz now)
+{
+	if (now < lease->from)
+		report_clock(report, lease->from, now);
+	if (now >= lease->until)
+		report_clock(report, lease->until, now);
+	report_horizon(report, lease->until);
 }
 
 /* Nobody has asked the registry for it. */
@@ -685,10 +878,12 @@ report_not_asked(int32 shard)
 	if (settings_registry()[0] == '\0')
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("\"snowflake.shards\" is \"auto\", and there is no "
-						"registry"),
-				 errhint("Set \"snowflake.registry\", or set "
-						 "\"snowflake.shards\" to a list.")));
+				 errmsg("there is no registry to lease snowflake shards from"),
+				 errdetail("\"snowflake.shards\" is \"auto\", or was since "
+						   "this server started."),
+				 errhint("Set \"snowflake.registry\"; or set "
+						 "\"snowflake.shards\" to a list, and restart the "
+						 "server.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 			 shard == HELD_ANY ?
@@ -709,13 +904,6 @@ first_asked(void)
 	return asked->count > 0 ? asked->shard[0] : HELD_ANY;
 }
 
-/* Does the session's snowflake.shards name the shard, or leave it open? */
-static bool
-is_asked_for(int32 shard)
-{
-	return settings_asked_shards->count == 0 || settings_name_shard(shard);
-}
-
 /* Has the last attempt ended since the wait began, or just before? */
 static bool
 is_fresh(const HeldWait *wait, int64 ended_us, uint64 attempts)
@@ -724,31 +912,39 @@ is_fresh(const HeldWait *wait, int64 ended_us, uint64 attempts)
 		   (attempts > 0 && steady_clock_us() - ended_us < FRESH_US);
 }
 
-/*
- * Is a shard of the session's open, which now has to come within the leases?
- * Then *end is the common end.  If none is, *from is when a lease of one
- * begins; DT_NOEND if it holds none.
- */
-static bool
-has_open_shard(int32 shard, TimestampTz *end, TimestampTz *from)
+/* What the server has of the shards that a session needs. */
+typedef struct Outlook
 {
-	bool has_open = false;
+	bool		is_open; /* one of them is, and has to come within: */
+	TimestampTz end;	 /* the common one */
+	bool		is_held; /* it holds one, which has this lease: */
+	Lease		lease;
+	uint64		attempts; /* of the worker, and the last: */
+	int64		ended_us;
+	HeldReport	report;
+} Outlook;
 
-	*from = DT_NOEND;
+static void
+look_out(int32 shard, Outlook *outlook)
+{
 	LWLockAcquire(held_lock, LW_SHARED);
-	*end = state->end;
-	for (int32 i = 0; i <= last_shard(); i++)
+	outlook->is_open = outlook->is_held = false;
+	outlook->end = state->end;
+	outlook->attempts = pg_atomic_read_u64(&state->attempts);
+	outlook->ended_us = state->ended_us;
+	outlook->report = state->report;
+	for (int i = 0; i < state->count; i++)
 	{
-		const ShardLease *own = &state->leases[i];
+		const HeldLease *held = &state->leases[i];
 
-		if (own->stage == NOT_HELD ||
-			!(shard == HELD_ANY ? is_asked_for(i) : shard == i))
+		if (!(shard == HELD_ANY ? is_asked_for(held->lease.shard) :
+								  held->lease.shard == shard))
 			continue;
-		has_open |= own->stage == OPEN;
-		*from = Min(*from, own->from);
+		outlook->is_open |= held->stage == OPEN;
+		outlook->is_held = true;
+		outlook->lease = held->lease;
 	}
 	LWLockRelease(held_lock);
-	return has_open;
 }
 
 /*
@@ -758,41 +954,33 @@ has_open_shard(int32 shard, TimestampTz *end, TimestampTz *from)
 static void
 report_hopeless(const HeldWait *wait, int32 shard)
 {
-	HeldReport	   report;
-	const Refusal *refusal;
-	uint64		   attempts;
-	int64		   ended_us;
-	TimestampTz	   now;
-	TimestampTz	   end;
-	TimestampTz	   from;
-	bool		   has_open = has_open_shard(shard, &end, &from);
+	Outlook			  outlook;
+	const HeldReport *report = &outlook.report;
+	const Refusal	 *refusal;
+	TimestampTz		  now;
 
-	LWLockAcquire(held_lock, LW_SHARED);
-	report = state->report;
-	ended_us = state->ended_us;
-	attempts = pg_atomic_read_u64(&state->attempts);
-	LWLockRelease(held_lock);
+	look_out(shard, &outlook);
 	now = GetCurrentTimestamp();
-	if (has_open && now < end)
+	if (outlook.is_open && now < outlook.end)
 		return;
-	if (report.failure.kind != REGISTRY_ANSWERED)
-		report_registry(&report, end);
-	if (!is_fresh(wait, ended_us, attempts))
+	if (report->failure.kind != REGISTRY_ANSWERED)
+		report_registry(report, outlook.end);
+	if (!is_fresh(wait, outlook.ended_us, outlook.attempts))
 		return;
-	if (has_open)
-		report_clock(&report, end, now);
-	if (from != DT_NOEND)
+	if (outlook.is_open)
+		report_clock(report, outlook.end, now);
+	if (outlook.is_held)
 	{
-		if (now < from &&
-			wait->waited_us >= settings_clock_tolerance_ms() * US_PER_MS)
-			report_clock(&report, from, now);
+		/* its clock may be about to reach the lease */
+		if (wait->waited_us >= settings_clock_tolerance_ms() * US_PER_MS)
+			report_not_admitted(report, &outlook.lease, now);
 		return;
 	}
 	if (shard == HELD_ANY)
 		shard = first_asked();
-	refusal = find_refusal(&report, shard);
+	refusal = find_refusal(report, shard);
 	if (refusal != NULL)
-		report_refusal(refusal);
+		report_refusal(report, refusal);
 	report_not_asked(shard);
 }
 
@@ -852,7 +1040,8 @@ static const Oid lease_columns[] = {INT4OID, BOOLOID, TIMESTAMPTZOID,
 									TIMESTAMPTZOID, TEXTOID};
 static const Oid status_columns[] = {TEXTOID,		 TEXTOID,		 INT4OID,
 									 TIMESTAMPTZOID, TIMESTAMPTZOID, FLOAT8OID,
-									 TEXTOID};
+									 TEXTOID,		 INT4OID,		 TEXTOID,
+									 BOOLOID};
 
 /* Read all that the worker writes. */
 static HeldState *
@@ -860,15 +1049,15 @@ copy_state(void)
 {
 	HeldState *copy = palloc(held_shmem_size());
 
-	(void) settings_layout(); /* the library must be preloaded */
 	LWLockAcquire(held_lock, LW_SHARED);
-	memcpy(copy, state, held_shmem_size());
+	memcpy(copy, state,
+		   offsetof(HeldState, leases) + state->count * sizeof(HeldLease));
 	LWLockRelease(held_lock);
 	return copy;
 }
 
 static void
-put_lease(ReturnSetInfo *result, int32 shard, const ShardLease *lease,
+put_lease(ReturnSetInfo *result, int32 shard, const Lease *lease,
 		  const Refusal *refusal)
 {
 	Datum values[lengthof(lease_columns)] = {0};
@@ -895,20 +1084,32 @@ snowflake_leases(PG_FUNCTION_ARGS)
 	ReturnSetInfo *result =
 		result_rows(fcinfo, lease_columns, lengthof(lease_columns));
 
-	for (int32 shard = 0; shard <= last_shard(); shard++)
-	{
-		if (now->leases[shard].stage != NOT_HELD)
-			put_lease(result, shard, &now->leases[shard], NULL);
-	}
+	for (int i = 0; i < now->count; i++)
+		put_lease(result, now->leases[i].lease.shard, &now->leases[i].lease,
+				  NULL);
 	for (int i = 0; i < now->report.refusals; i++)
 	{
 		const Refusal *refusal = &now->report.refusal[i];
 
-		if (refusal->shard != HELD_ANY &&
-			now->leases[refusal->shard].stage == NOT_HELD)
+		if (refusal->shard != HELD_ANY && !held_has(refusal->shard))
 			put_lease(result, refusal->shard, NULL, refusal);
 	}
 	return (Datum) 0;
+}
+
+/* A loss, for people. */
+static char *
+describe_loss(const HeldLoss *loss)
+{
+	char from[LAYOUT_TIME_SIZE];
+	char until[LAYOUT_TIME_SIZE];
+
+	if (loss->lease.shard == HELD_ANY)
+		return pstrdup(loss->what);
+	layout_format_time(loss->lease.from, from, sizeof(from));
+	layout_format_time(loss->lease.until, until, sizeof(until));
+	return psprintf("shard %d, from %s until %s: %s", loss->lease.shard, from,
+					until, loss->what);
 }
 
 /* What the worker that leases shards knows of the registry. */
@@ -919,26 +1120,29 @@ snowflake_lease_status(PG_FUNCTION_ARGS)
 		result_row(fcinfo, status_columns, lengthof(status_columns));
 	HeldState *now = copy_state();
 	bool	   on = pg_atomic_read_u32(&now->is_on) != 0;
-	int		   shards = 0;
 	char	   holder[IDENTITY_NUMBER_SIZE];
 	Datum	   values[lengthof(status_columns)] = {0};
 	bool	   nulls[lengthof(status_columns)] = {false};
 
-	for (int32 shard = 0; shard <= last_shard(); shard++)
-		shards += now->leases[shard].stage != NOT_HELD;
 	identity_format_number(now->report.holder, holder);
 	values[0] =
 		CStringGetTextDatum(!on								 ? "off" :
-							shards == 0						 ? "none" :
+							now->count == 0					 ? "none" :
 							now->end > GetCurrentTimestamp() ? "held" :
 															   "ended");
 	values[1] = CStringGetTextDatum(holder);
-	values[2] = Int32GetDatum(shards);
+	values[2] = Int32GetDatum(now->count);
 	values[3] = TimestampTzGetDatum(now->end);
 	values[4] = TimestampTzGetDatum(now->report.answered_at);
 	values[5] = Float8GetDatum(
 		clock_ahead_us(&now->report, GetCurrentTimestamp()) / 1e6);
 	values[6] = CStringGetTextDatum(now->report.failure.text);
+	values[7] = Int32GetDatum(now->losses);
+	if (now->losses > 0)
+		values[8] = CStringGetTextDatum(
+			describe_loss(&now->loss[(now->losses - 1) % HELD_MAX_LOSSES]));
+	values[9] = BoolGetDatum(settings_leave_registry());
+	nulls[8] = now->losses == 0;
 	nulls[1] = now->report.holder == 0;
 	nulls[3] = TIMESTAMP_NOT_FINITE(now->end);
 	nulls[4] = nulls[5] = now->report.answered_at == 0;

@@ -75,6 +75,28 @@ typedef struct HeldReport
 	RegistryFailure failure; /* of the last attempt */
 } HeldReport;
 
+/* Is a shard reserved in the registry, so that no server leases it? */
+typedef enum SetAside
+{
+	SET_ASIDE_UNKNOWN, /* it has not answered since this server started */
+	SET_ASIDE_TOO_MANY,
+	SET_ASIDE_NOT,
+	SET_ASIDE
+} SetAside;
+
+#define HELD_MAX_LOSSES 16
+
+#define HELD_LOSS_HINT                                                          \
+	"Ids can exist twice. Count this server's ids of that shard and time with " \
+	"snowflake_audit(), and look for the same ids on the other server."
+
+/* The registry has lost something, such as a lease of this server. */
+typedef struct HeldLoss
+{
+	Lease lease; /* its shard can be HELD_ANY */
+	char  what[HELD_OTHER_SIZE];
+} HeldLoss;
+
 /* What a caller remembers while it waits for the worker; zero at first. */
 typedef struct HeldWait
 {
@@ -93,25 +115,29 @@ extern bool				held_covers(int64 tick);
 extern const OwnShards *held_own_shards(void);
 extern bool				held_has_changed(void);
 extern bool				held_has(int32 shard);
+extern bool				held_is_open(int32 shard);
 extern void				held_wait(HeldWait *wait, int32 shard);
+extern SetAside			held_is_set_aside(int32 shard);
 
 /* for the horizon's worker */
 extern void held_raise_horizon(int64 tick);
 
 /* for the worker that leases, alone */
-extern void held_attach_worker(void);
-extern bool held_take_request(void);
-extern void held_set_on(bool on);
-extern bool held_find(int32 shard, Lease *lease);
-extern bool held_is_open(int32 shard);
-extern bool held_admit(const Lease *lease);
-extern void held_renew(const Lease *lease);
-extern void held_note_open(int32 shard);
-extern void held_note_closing(int32 shard);
-extern void held_drop(int32 shard);
-extern void held_find_end(void);
-extern void held_note_holder(uint64 holder);
-extern void held_report(const HeldReport *report);
-extern void held_forget_report(void);
+extern void	 held_attach_worker(void);
+extern bool	 held_take_request(void);
+extern void	 held_set_on(void);
+extern int	 held_count(void);
+extern Lease held_lease_at(int place);
+extern bool	 held_admit(const Lease *lease);
+extern void	 held_renew(const Lease *lease);
+extern void	 held_note_open(int32 shard);
+extern void	 held_note_closing(int32 shard);
+extern void	 held_drop(int32 shard);
+extern void	 held_find_end(void);
+extern void	 held_note_holder(uint64 holder);
+extern void	 held_report(const HeldReport *report);
+extern void	 held_note_loss(const HeldLoss *loss);
+extern void	 held_note_set_aside(const int32 *shard, int count);
+extern void	 held_forget_report(void);
 
 #endif /* SNOWFLAKE_HELD_H */

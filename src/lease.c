@@ -148,7 +148,7 @@ begin_anew(const char *why)
 	char holder[IDENTITY_NUMBER_SIZE];
 
 	mine.holder = identity_random();
-	mine.fence = 0;
+	mine.fence = mine.confirmed = 0;
 	mine.next = 0;
 	mine.count = 0;
 	is_recorded = false;
@@ -175,34 +175,51 @@ find_held(int32 shard)
 	return entry != NULL && entry->held ? entry : NULL;
 }
 
-/* The leases of the entries that are held. */
+static int
+count_held(void)
+{
+	int count = 0;
+
+	for (int i = 0; i < mine.count; i++)
+		count += mine.entry[i].held != 0;
+	return count;
+}
+
+/*
+ * The leases that a call claims: those that are held, and of those that were
+ * given back the wanted ones.  Up to its end, where the last id was minted, such
+ * a lease is still this server's, if the registry's clock is not there yet.
+ */
 static Lease *
-list_leases(int *count)
+list_claims(int *count)
 {
 	Lease *lease = palloc(Max(mine.count, 1) * sizeof(Lease));
+	int	   missing = settings_asked_shards->automatic - count_held();
 
 	*count = 0;
 	for (int i = 0; i < mine.count; i++)
 	{
 		const LeaseEntry *entry = &mine.entry[i];
 
-		if (entry->held)
+		if (entry->held == HELD_HERE ||
+			(entry->held == GIVEN_BACK &&
+			 (settings_name_shard(entry->shard) || missing-- > 0)))
 			lease[(*count)++] =
 				(Lease){entry->shard, entry->from, entry->until};
 	}
 	return lease;
 }
 
-/* The shards of the entries that are held, or of the others. */
+/* The shards of the entries; or of those alone that are held. */
 static int32 *
-list_shards(bool held, int *count)
+list_shards(bool held_alone, int *count)
 {
 	int32 *shard = palloc(Max(mine.count, 1) * sizeof(int32));
 
 	*count = 0;
 	for (int i = 0; i < mine.count; i++)
 	{
-		if ((mine.entry[i].held != 0) == held)
+		if (mine.entry[i].held || !held_alone)
 			shard[(*count)++] = mine.entry[i].shard;
 	}
 	return shard;
@@ -250,30 +267,23 @@ open_shard(const Lease *lease)
 static void
 publish(void)
 {
-	Lease now;
-
-	for (int32 shard = 0; shard <= layout_last_shard(settings_layout());
-		 shard++)
+	/* the last one first, because those after it move */
+	for (int place = held_count() - 1; place >= 0; place--)
 	{
-		const LeaseEntry *entry;
+		Lease			  now = held_lease_at(place);
+		const LeaseEntry *entry = find_held(now.shard);
 
-		if (!held_find(shard, &now))
-			continue;
-		entry = find_held(shard);
 		if (entry == NULL || entry->from != now.from)
-			drop_shard(shard);
+			drop_shard(now.shard);
+		else if (entry->until != now.until)
+			held_renew(&(Lease){now.shard, now.from, entry->until});
 	}
 	for (int i = 0; i < mine.count; i++)
 	{
 		const LeaseEntry *entry = &mine.entry[i];
-		Lease			  lease = {entry->shard, entry->from, entry->until};
 
-		if (!entry->held)
-			continue;
-		if (held_find(entry->shard, &now) && now.until != lease.until)
-			held_renew(&lease);
-		if (!held_is_open(entry->shard))
-			open_shard(&lease);
+		if (entry->held && !held_is_open(entry->shard))
+			open_shard(&(Lease){entry->shard, entry->from, entry->until});
 	}
 	held_find_end();
 }
@@ -372,14 +382,15 @@ propose_fence(RegistryCaller *caller, const char *arguments)
 		if (!store())
 			return false;
 	}
-	*caller =
-		(RegistryCaller){mine.holder, mine.fence, mine.next, mine.fence, 0};
+	*caller = (RegistryCaller){mine.holder, mine.fence, mine.next,
+							   mine.confirmed, mine.registry};
 	return true;
 }
 
 /*
  * Close the shards that are held and not wanted any more, or all of them.  Put
  * their leases that can be given back into "surplus"; return how many there are.
+ * A lease that the registry does not know just ends.
  */
 static int
 close_surplus(bool all, Lease *surplus)
@@ -397,15 +408,103 @@ close_surplus(bool all, Lease *surplus)
 		if (!all && (held <= settings_asked_shards->automatic ||
 					 settings_name_shard(entry->shard)))
 			continue;
-		entry->held = 0;
-		surplus[count++] = (Lease){.shard = entry->shard,
-								   .from = entry->from,
-								   .until = close_shard(entry->shard)};
+		entry->until =
+			Max(entry->from, Min(entry->until, close_shard(entry->shard)));
+		if (entry->held == HELD_HERE)
+			surplus[count++] =
+				(Lease){entry->shard, entry->from, entry->until};
+		entry->held = GIVEN_BACK;
 	}
-	for (int i = 0; i < count; i++)
-		held_drop(surplus[i].shard);
+	for (int place = held_count() - 1; place >= 0; place--)
+	{
+		if (find_held(held_lease_at(place).shard) == NULL)
+			held_drop(held_lease_at(place).shard);
+	}
 	held_find_end();
 	return count;
+}
+
+/* Who has a shard by the answer; NULL: it does not say that anybody has it. */
+static const char *
+find_taker(const RegistryAnswer *answer, int32 shard)
+{
+	for (int i = 0; i < answer->refusals; i++)
+	{
+		if (answer->refusal[i].shard == shard &&
+			answer->refusal[i].kind == REFUSED_TAKEN)
+			return answer->refusal[i].other;
+	}
+	return NULL;
+}
+
+/* The registry has lost something.  Say so where it is heard. */
+static void
+note_loss(const Lease *lease, const char *what)
+{
+	HeldLoss loss = {.lease = *lease};
+	char	 from[LAYOUT_TIME_SIZE];
+	char	 until[LAYOUT_TIME_SIZE];
+
+	strlcpy(loss.what, what, sizeof(loss.what));
+	held_note_loss(&loss);
+	layout_format_time(lease->from, from, sizeof(from));
+	layout_format_time(lease->until, until, sizeof(until));
+	ereport(WARNING,
+			(errmsg("the registry of snowflake shards has lost what it told "
+					"this server"),
+			 lease->shard == HELD_ANY ?
+				 errdetail("The registry says: %s.", what) :
+				 errdetail("Shard %d, leased from %s until %s: %s.",
+						   lease->shard, from, until, what),
+			 errhint(HELD_LOSS_HINT)));
+}
+
+/* Does the answer itself name the loss of a shard's lease? */
+static bool
+names_loss(const RegistryAnswer *answer, int32 shard)
+{
+	for (int i = 0; i < answer->losses; i++)
+	{
+		if (answer->loss[i].shard == shard)
+			return true;
+	}
+	return false;
+}
+
+/* A lease that is in force, and that another server has, is lost. */
+static void
+note_taken(const RegistryAnswer *answer)
+{
+	for (int i = 0; i < mine.count; i++)
+	{
+		const LeaseEntry *entry = &mine.entry[i];
+		const char		 *taker = find_taker(answer, entry->shard);
+
+		if (entry->held != GIVEN_BACK && entry->until > answer->now &&
+			taker != NULL && !names_loss(answer, entry->shard))
+			note_loss(&(Lease){entry->shard, entry->from, entry->until},
+					  psprintf("%s has it", taker));
+	}
+}
+
+/* A call was accepted: note its fence, who answered, and what that lost. */
+static void
+note_accepted(const RegistryAnswer *answer)
+{
+	note_fence();
+	mine.confirmed = mine.fence;
+	if (mine.registry != 0 && mine.registry != answer->registry)
+		ereport(LOG,
+				(errmsg("another registry leases snowflake shards to this "
+						"server"),
+				 errdetail("Leases of the registry before are not renewed.")));
+	mine.registry = answer->registry;
+	for (int i = 0; i < answer->losses; i++)
+	{
+		const RegistryLoss *loss = &answer->loss[i];
+
+		note_loss(&(Lease){loss->shard, loss->from, loss->until}, loss->what);
+	}
 }
 
 /*
@@ -425,31 +524,40 @@ give_back(const Lease *surplus, int count)
 	if (answer.is_clone)
 		mine.next = 0; /* the next call for leases finds that, too */
 	else
-		note_fence();
+		note_accepted(&answer);
 	return true;
 }
 
-/* Is a shard that the record has leased to another server in the registry? */
-static bool
-is_taken(const RegistryAnswer *answer, int32 shard)
+/*
+ * Note what the registry said, for those who wait and those who watch.  With
+ * "auto" it does not matter that a shard which was given back is another's now.
+ */
+static void
+note_answer(const RegistryAnswer *answer)
 {
+	report.holder = mine.holder;
+	report.answered_at = answer->now;
+	report.answered_us = steady_clock_us();
+	report.refusals = 0;
 	for (int i = 0; i < answer->refusals; i++)
 	{
-		if (answer->refusal[i].shard == shard &&
-			answer->refusal[i].kind == REFUSED_TAKEN)
-			return true;
+		int32 shard = answer->refusal[i].shard;
+
+		if (shard == HELD_ANY || settings_name_shard(shard) ||
+			find_held(shard) != NULL)
+			report.refusal[report.refusals++] = answer->refusal[i];
 	}
-	return false;
 }
 
 /*
  * The answer says what this server holds.  If that is nothing, the registry may
- * have lost it; then what the server holds goes on until it ends, but for what
- * another server has.
+ * have lost it, or may be another one.  Then what the server holds goes on until
+ * it ends, but for what another server has.
  */
 static void
 take_over(const RegistryAnswer *answer)
 {
+	note_taken(answer);
 	if (answer->held > 0)
 		mine.count = 0;
 	for (int i = 0; i < answer->held; i++)
@@ -457,24 +565,17 @@ take_over(const RegistryAnswer *answer)
 			.from = answer->lease[i].from,
 			.until = answer->lease[i].until,
 			.shard = answer->lease[i].shard,
-			.held = 1,
+			.held = HELD_HERE,
 		};
 	for (int i = 0; answer->held == 0 && i < mine.count; i++)
 	{
-		if (is_taken(answer, mine.entry[i].shard))
-			mine.entry[i].held = 0;
-	}
-}
+		LeaseEntry *entry = &mine.entry[i];
 
-/* Note what the registry said, for those who wait and those who watch. */
-static void
-note_answer(const RegistryAnswer *answer)
-{
-	report.holder = mine.holder;
-	report.answered_at = answer->now;
-	report.answered_us = steady_clock_us();
-	report.refusals = answer->refusals;
-	memcpy(report.refusal, answer->refusal, sizeof(report.refusal));
+		if (find_taker(answer, entry->shard) != NULL)
+			entry->held = GIVEN_BACK;
+		else if (entry->held == HELD_HERE)
+			entry->held = HELD_UNKNOWN;
+	}
 }
 
 /*
@@ -491,7 +592,7 @@ lease_shards(void)
 
 	for (;;)
 	{
-		Lease *held = list_leases(&nheld);
+		Lease *held = list_claims(&nheld);
 		int32 *preferred = list_shards(false, &npreferred);
 		char  *arguments =
 			registry_lease_arguments(held, nheld, preferred, npreferred);
@@ -506,8 +607,9 @@ lease_shards(void)
 							answer.clone));
 		publish();
 	}
-	note_fence();
+	note_accepted(&answer);
 	take_over(&answer);
+	held_note_set_aside(answer.set_aside_shard, answer.set_aside);
 	return store();
 }
 
@@ -599,8 +701,10 @@ begin(void)
 static void
 end(void)
 {
-	Lease *surplus = palloc((mine.count + 1) * sizeof(Lease));
-	int	   count;
+	Size		size = mine.count * sizeof(LeaseEntry);
+	LeaseEntry *before = memcpy(palloc(size + 1), mine.entry, size);
+	Lease	   *surplus = palloc((mine.count + 1) * sizeof(Lease));
+	int			count;
 
 	held_forget_report();
 	count = close_surplus(true, surplus);
@@ -608,14 +712,7 @@ end(void)
 		return;
 	if (!registry_connect(&report.failure))
 	{
-		/* the surplus is in the same order */
-		for (int i = 0, given = 0; given < count; i++)
-		{
-			if (mine.entry[i].shard != surplus[given].shard)
-				continue;
-			mine.entry[i].held = 1;
-			given++;
-		}
+		memcpy(mine.entry, before, size);
 		(void) store();
 	}
 	else if (give_back(surplus, count) && store())
@@ -625,36 +722,29 @@ end(void)
 	registry_disconnect();
 }
 
-/* Let sessions mint on all shards, without a lease. */
-static void
-open_all(void)
-{
-	for (int32 shard = 0; shard <= layout_last_shard(settings_layout());
-		 shard++)
-		generator_open_shard(shard, 0);
-	held_set_on(false);
-}
-
-/* Is a lease needed?  If that has changed, begin or end. */
+/*
+ * From now on nothing is minted without a lease, if the settings ask for that.
+ * The way back takes a restart: see settings.c.
+ */
 static void
 apply_settings(void)
 {
-	bool on = settings_want_leases();
+	static bool told = false;
 
-	if (on && !held_is_on())
+	if (settings_want_leases() && !held_is_on())
 	{
-		held_set_on(true);
+		held_set_on();
 		for (int32 shard = 0; shard <= layout_last_shard(settings_layout());
 			 shard++)
 			generator_close_shard(shard);
 	}
-	else if (!on && held_is_on())
-	{
-		if (has_begun)
-			end();
-		has_begun = false;
-		open_all();
-	}
+	if (settings_leave_registry() && !told)
+		ereport(LOG, (errmsg("\"snowflake.registry\" was emptied, which takes "
+							 "a restart of this server"),
+					  errdetail("Until then this server leases from the "
+								"registry that it had.")));
+	told = settings_leave_registry();
+	held_forget_report(); /* it is about the settings of before */
 	due_us = 0;
 }
 

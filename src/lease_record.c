@@ -43,6 +43,8 @@ typedef struct LeaseHeader
 	int64	  fence;
 	int64	  next;
 	uint64	  call;
+	int64	  confirmed;
+	uint64	  registry;
 	uint64	  incarnation;
 	char	  layout[LAYOUT_TEXT_SIZE];
 	Place	  place;
@@ -51,13 +53,13 @@ typedef struct LeaseHeader
 } LeaseHeader;
 
 /* The format.  A change of these numbers needs a new version. */
-StaticAssertDecl(sizeof(LeaseHeader) == 352 && sizeof(Place) == 136 &&
+StaticAssertDecl(sizeof(LeaseHeader) == 368 && sizeof(Place) == 136 &&
 					 sizeof(LeaseEntry) == 24,
-				 "the header has 352 bytes, an entry 24");
-StaticAssertDecl(offsetof(LeaseHeader, layout) == 48 &&
-					 offsetof(LeaseHeader, place) == 208 &&
-					 offsetof(LeaseHeader, count) == 344 &&
-					 offsetof(LeaseHeader, crc) == 348,
+				 "the header has 368 bytes, an entry 24");
+StaticAssertDecl(offsetof(LeaseHeader, layout) == 64 &&
+					 offsetof(LeaseHeader, place) == 224 &&
+					 offsetof(LeaseHeader, count) == 360 &&
+					 offsetof(LeaseHeader, crc) == 364,
 				 "the fields of the header are where they were");
 
 static pg_crc32c
@@ -102,7 +104,8 @@ is_whole(const LeaseHeader *header, size_t size)
 
 /*
  * Read the record, if it is of this server in this place.  False, with the
- * reason, if it does not count.
+ * reason, if it does not count; then nothing but the registry's number is taken
+ * from it, if it can be read.
  */
 bool
 lease_record_read(LeaseRecord *record, uint64 incarnation, char *reason)
@@ -115,6 +118,8 @@ lease_record_read(LeaseRecord *record, uint64 incarnation, char *reason)
 
 	layout_format(settings_layout(), layout, sizeof(layout));
 	(void) identity_find_place(LEASE_FILE, &here);
+	record->registry =
+		header != NULL && is_whole(header, length) ? header->registry : 0;
 	if (header == NULL)
 		strlcpy(reason, "it has no record of leases", size);
 	else if (!is_whole(header, length))
@@ -132,6 +137,7 @@ lease_record_read(LeaseRecord *record, uint64 incarnation, char *reason)
 		record->fence = header->fence;
 		record->next = header->next;
 		record->call = header->call;
+		record->confirmed = header->confirmed;
 		record->count = header->count;
 		memcpy(record->entry, header + 1, header->count * sizeof(LeaseEntry));
 		pfree(header);
@@ -172,6 +178,8 @@ lease_record_write(const LeaseRecord *record, uint64 incarnation,
 	header->fence = record->fence;
 	header->next = record->next;
 	header->call = record->call;
+	header->confirmed = record->confirmed;
+	header->registry = record->registry;
 	header->incarnation = incarnation;
 	layout_format(settings_layout(), header->layout, sizeof(header->layout));
 	header->count = record->count;

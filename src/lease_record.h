@@ -17,8 +17,15 @@ typedef struct LeaseEntry
 	TimestampTz from;
 	TimestampTz until;
 	int32		shard;
-	int32		held; /* 0: was held, and was given back */
+	int32		held; /* a HoldKind */
 } LeaseEntry;
+
+typedef enum HoldKind
+{
+	GIVEN_BACK, /* or taken away */
+	HELD_HERE,
+	HELD_UNKNOWN /* to the registry, which has lost it: until it ends */
+} HoldKind;
 
 typedef struct LeaseRecord
 {
@@ -26,6 +33,8 @@ typedef struct LeaseRecord
 	int64		fence;	/* in the registry, as far as this server knows */
 	int64		next;	/* 0: no call is under way, or was left unanswered */
 	uint64		call;	/* else a hash of that call's arguments */
+	int64		confirmed; /* the last fence that an answer confirmed */
+	uint64		registry;  /* its number; 0: no registry has answered yet */
 	int			count;
 	LeaseEntry *entry; /* in ascending order of shards; room for all */
 } LeaseRecord;

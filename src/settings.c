@@ -50,6 +50,9 @@ static int	 reserve_ms;
 static char *registry_text;
 static int	 lease_ms;
 
+/* the registry that leases: the last one that was set since the server started */
+static char *registry_in_use;
+
 /* as the server shows them; read for each id, so without a function */
 bool settings_refuse_clone;
 int	 settings_spread;
@@ -66,6 +69,7 @@ static void assign_layout(const char *text, void *parsed);
 static bool check_shards(char **text, void **parsed, GucSource source);
 static void assign_shards(const char *text, void *parsed);
 static bool check_registry(char **text, void **parsed, GucSource source);
+static void assign_registry(const char *text, void *parsed);
 
 
 /*
@@ -153,7 +157,7 @@ settings_define(void)
 		"The connection string of the registry that leases shards.",
 		"Empty: snowflake.shards is this server's without a lease.",
 		&registry_text, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_registry,
-		NULL, NULL);
+		assign_registry, NULL);
 	insist(SETTING_REGISTRY, asked_registry);
 
 	DefineCustomIntVariable(
@@ -238,10 +242,18 @@ settings_reserve_ms(void)
 	return reserve_ms;
 }
 
+/* The registry to lease from; "": none. */
 const char *
 settings_registry(void)
 {
-	return registry_text;
+	return registry_in_use != NULL ? registry_in_use : "";
+}
+
+/* Was the registry taken away, which takes a restart? */
+bool
+settings_leave_registry(void)
+{
+	return registry_in_use != NULL && registry_text[0] == '\0';
 }
 
 int
@@ -360,4 +372,21 @@ check_registry(char **text, void **parsed, GucSource source)
 	GUC_check_errhint("Try the value with psql, such as psql "
 					  "'host=registry.example dbname=registry user=ids'.");
 	return false;
+}
+
+/*
+ * A server that leases goes on to lease until it is restarted: a statement that
+ * runs has found its shards already, and would go on to mint on them when they
+ * are given back.  The postmaster remembers the registry, so a worker that it
+ * starts again does, too.
+ */
+static void
+assign_registry(const char *text, void *parsed)
+{
+	char *copy = text[0] == '\0' ? NULL : strdup(text);
+
+	if (copy == NULL)
+		return;
+	free(registry_in_use);
+	registry_in_use = copy;
 }

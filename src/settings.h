@@ -45,6 +45,7 @@ extern const char	*settings_own_shards_text(void);
 extern int			 settings_clock_tolerance_ms(void);
 extern int			 settings_reserve_ms(void);
 extern const char	*settings_registry(void);
+extern bool			 settings_leave_registry(void);
 extern int			 settings_lease_ms(void);
 
 #endif /* SNOWFLAKE_SETTINGS_H */

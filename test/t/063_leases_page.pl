@@ -35,6 +35,11 @@ sub run_one
 	{
 		ok(wait_until($node, $sql), "$name: " . ($sql =~ /\n(\S.*)/)[0]);
 	}
+	elsif ($how eq ', then restart it')
+	{
+		$node->safe_psql('postgres', $_) for grep { /\S/ } split(/(?<=;)\n/, $sql);
+		$node->restart;
+	}
 	elsif ($how =~ /^, fails with (\w+)$/)
 	{
 		fails_with($node, $sql, $1, qr/./, "$name: refused");
