@@ -257,6 +257,7 @@ SELECT * FROM public.snowflake_accept_layout();
 \o /dev/null
 :views;
 SELECT * FROM public.snowflake_layout_dependents();
+SELECT * FROM public.snowflake_check();
 \o
 RESET search_path;
 DISCARD TEMP;
