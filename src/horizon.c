@@ -63,6 +63,7 @@
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "access/xloginsert.h"
 #include "catalog/pg_type_d.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -354,9 +355,16 @@ note_wait(WorkerWait waits_for)
 	LWLockRelease(horizon_lock);
 }
 
+/*
+ * Do what the postmaster and administrators ask for: leave, or read the settings
+ * again.  After exit code 1 the server starts the worker again, if it goes on.
+ */
 static void
-reload_settings(void)
+heed_signals(void)
 {
+	CHECK_FOR_INTERRUPTS();
+	if (ShutdownRequestPending)
+		proc_exit(1);
 	if (!ConfigReloadPending)
 		return;
 	ConfigReloadPending = false;
@@ -414,8 +422,7 @@ wait_for_standbys(XLogRecPtr lsn)
 						 Min(Max(poll_ms, MIN_POLL_MS), MAX_POLL_MS),
 						 WAIT_EVENT_SYNC_REP);
 		ResetLatch(MyLatch);
-		CHECK_FOR_INTERRUPTS();
-		reload_settings();
+		heed_signals();
 	} while (is_standby_behind(lsn));
 }
 
@@ -654,6 +661,7 @@ try_renewal(int64 wanted_tick, Trouble *trouble)
 		FlushErrorState();
 		AbortCurrentTransaction();
 		LWLockReleaseAll();
+		XLogResetInsertion(); /* outside of transactions nobody else does */
 		strlcpy(trouble->reason, error->message, sizeof(trouble->reason));
 	}
 	PG_END_TRY();
@@ -675,6 +683,7 @@ attempt_renewal(int64 wanted_tick)
 	if (!good)
 		note_wait(WAITS_FOR_NOTHING);
 	pgstat_report_activity(STATE_IDLE, NULL);
+	(void) pgstat_report_stat(true); /* the WAL that was written */
 
 	LWLockAcquire(horizon_lock, LW_EXCLUSIVE);
 	is_news = !good && (!state->failed ||
@@ -708,7 +717,7 @@ void
 snowflake_horizon_main(Datum arg)
 {
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
-	pqsignal(SIGTERM, die);
+	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
 	MemoryContextSwitchTo(AllocSetContextCreate(TopMemoryContext,
@@ -725,8 +734,7 @@ snowflake_horizon_main(Datum arg)
 		int64 wanted_tick;
 
 		ResetLatch(MyLatch);
-		CHECK_FOR_INTERRUPTS();
-		reload_settings();
+		heed_signals();
 		wanted_tick =
 			(int64) pg_atomic_exchange_u64(&state->wanted_tick,
 										   (uint64) WANTED_BY_NOBODY);

@@ -71,6 +71,9 @@ layout=$(sql "SELECT setting FROM pg_settings WHERE name = 'snowflake.layout'")
 [[ $layout == twitter ]] ||
     die "the tests are for the layout \"twitter\", and this server has \"$layout\"." \
         'Run test/check.sh instead, which starts servers of its own.'
+[[ ! $(sql 'SHOW snowflake.registry') ]] ||
+    die 'this server leases its shards from a registry, and the tests mint on many shards.' \
+        'Run test/check.sh instead, which starts servers of its own.'
 
 # ---------------------------------------------------------------------------
 # What the tests make, and the end of it

@@ -57,6 +57,9 @@ SELECT 1 FROM events WHERE snowflake_shard(1541815603606036480) = 378 AND id > 5
 CREATE INDEX events_time ON events (snowflake_timestamp(id));
 CREATE INDEX events_shard ON events (snowflake_shard(id, 'discord'), snowflake_sequence(id));
 ALTER TABLE events ADD created_at timestamptz GENERATED ALWAYS AS (snowflake_timestamp(id)) STORED;
+-- each operator class is complete
+SELECT opcname, amvalidate(oid) FROM pg_opclass WHERE opcname ~ 'snowflake';
+
 -- majors word this error differently
 \set VERBOSITY sqlstate
 CREATE INDEX events_mint ON events ((snowflake_nextval(5) + id));

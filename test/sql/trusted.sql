@@ -11,6 +11,7 @@ CREATE ROLE regress_snowflake_owner CREATEDB;
 SET ROLE regress_snowflake_owner;
 CREATE DATABASE regress_snowflake_trusted;
 RESET ROLE;
+ALTER DATABASE regress_snowflake_trusted SET snowflake.shards = '';
 \c regress_snowflake_trusted
 SET client_min_messages = warning;
 

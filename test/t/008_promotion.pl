@@ -163,7 +163,7 @@ for my $kind ('asynchronous', 'synchronous')
 	$primary->stop('fast');
 	finish_session($session);
 	is($session->{out}, '', 'standby not there: but no id is minted');
-	like(slurp_file($primary->logfile), qr/terminating background worker "snowflake horizon" due to administrator command/,
+	like(slurp_file($primary->logfile), qr/background worker "snowflake horizon" \(PID \d+\) exited with exit code 1/,
 		'standby not there: a stop ends the wait');
 }
 

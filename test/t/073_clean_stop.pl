@@ -1,0 +1,78 @@
+# The horizon's worker leaves as the server's own workers do: a clean stop logs
+# nothing that alarms, and what it wrote to the WAL is in the server's statistics.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
+use PostgreSQL::Test::Utils;
+use SnowflakeTest;
+use Test::More;
+
+my $node = new_server('stopped', init => { allows_streaming => 1 }, conf => <<'CONF');
+autovacuum = off
+snowflake.reserve = 100ms
+CONF
+
+# --- statistics: of so many renewals, each an image of a page; others write few
+
+$node->safe_psql('postgres', 'CREATE TABLE before AS SELECT wal_fpi FROM pg_stat_wal');
+$node->safe_psql('postgres', <<'SQL');
+DO $$
+DECLARE
+	seen timestamptz := '-infinity';
+	renewals integer := 0;
+	renewed timestamptz;
+BEGIN
+	WHILE renewals < 40 LOOP
+		PERFORM snowflake_nextval(1), pg_sleep(0.01);
+		SELECT last_renewal INTO renewed FROM snowflake_horizon();
+		IF renewed > seen THEN
+			renewals := renewals + 1;
+			seen := renewed;
+		END IF;
+	END LOOP;
+END $$
+SQL
+ok(wait_until($node, 'SELECT s.wal_fpi >= b.wal_fpi + 39 FROM pg_stat_wal AS s, before AS b'), 'the WAL of its renewals is counted while it runs');
+
+# --- stops, while it is idle and while it waits
+
+sub log_of_stop
+{
+	my ($mode) = @_;
+	my $offset = -s $node->logfile;
+
+	$node->stop($mode);
+	return slurp_file($node->logfile, $offset);
+}
+
+my $alarm = qr/WARNING|ERROR|FATAL|PANIC/;
+my $log = log_of_stop('fast');
+unlike($log, $alarm, 'a fast stop logs nothing that alarms');
+like($log, qr/background worker "snowflake horizon" \(PID \d+\) exited with exit code 1/, 'the worker left as asked');
+$node->start;
+$node->safe_psql('postgres', 'SELECT snowflake_nextval(1)');
+unlike(log_of_stop('smart'), $alarm, 'nor does a smart stop');
+
+$node->append_conf('postgresql.conf', "synchronous_standby_names = 'nobody'");
+$node->start;
+my $session = start_session($node, 'SELECT snowflake_nextval(1)');
+ok(wait_until($node, "SELECT waiting_for IS NOT NULL FROM snowflake_horizon()"), 'the worker waits for a standby');
+$log = log_of_stop('fast');
+unlike($log =~ s/FATAL:  terminating connection due to administrator command//r, $alarm, 'nor a stop while it waits');
+finish_session($session);
+
+# --- an administrator who ends it: the server starts it again
+
+$node->append_conf('postgresql.conf', "synchronous_standby_names = ''");
+$node->start;
+my $worker = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'snowflake horizon'";
+my $pid = $node->safe_psql('postgres', $worker);
+is($node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)"), 't', 'it can be ended');
+ok(wait_until($node, "SELECT coalesce(bool_or(pid <> $pid), false) FROM ($worker) AS w"), 'and is back');
+like($node->safe_psql('postgres', 'SELECT snowflake_nextval(1)'), qr/^\d+$/, 'and renews');
+$node->stop;
+
+done_testing();
