@@ -24,6 +24,7 @@ OBJS = \
 	src/layout_text.o \
 	src/lease.o \
 	src/lease_record.o \
+	src/marks.o \
 	src/module.o \
 	src/record.o \
 	src/registry.o \

@@ -312,6 +312,8 @@ CREATE FUNCTION snowflake_lastval() RETURNS snowflake
     LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME';
 CREATE FUNCTION snowflake_settled() RETURNS snowflake
     LANGUAGE C STABLE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME';
+CREATE FUNCTION snowflake_wait_settled(after bigint, timeout interval) RETURNS boolean
+    LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 CREATE FUNCTION snowflake_copy_nextval(original internal, shard integer) RETURNS snowflake
     LANGUAGE C STABLE CALLED ON NULL INPUT PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 CREATE FUNCTION snowflake_copy_nextval(original internal) RETURNS snowflake
@@ -321,6 +323,7 @@ COMMENT ON FUNCTION snowflake_nextval(integer) IS 'mint an id on a shard';
 COMMENT ON FUNCTION snowflake_nextval() IS 'mint an id on this server''s own shards (snowflake.shards)';
 COMMENT ON FUNCTION snowflake_lastval() IS 'last id minted in this session';
 COMMENT ON FUNCTION snowflake_settled() IS 'id below which no row can still appear that the snapshot does not see';
+COMMENT ON FUNCTION snowflake_wait_settled(bigint, interval) IS 'wait until the mark of snowflake_settled() has passed an id';
 COMMENT ON FUNCTION snowflake_copy_nextval(internal) IS 'what COPY calls in place of snowflake_nextval()';
 COMMENT ON FUNCTION snowflake_copy_nextval(internal, integer) IS 'what COPY calls in place of snowflake_nextval(integer)';
 COMMENT ON FUNCTION snowflake_nextval_support(internal) IS 'planner support of snowflake_nextval';
@@ -405,6 +408,141 @@ COMMENT ON FUNCTION snowflake_stat_backends() IS 'statistics of sessions: see th
 COMMENT ON FUNCTION snowflake_stat_reset() IS 'set the counters of pg_stat_snowflake to 0';
 COMMENT ON VIEW pg_stat_snowflake IS 'what each shard has minted, and how its calls waited';
 COMMENT ON VIEW pg_stat_snowflake_backends IS 'what each live session has minted, and how it waited';
+
+-- Marks that travel.  "All rows of this server with an id below the mark are
+-- committed": a row of a table that says so goes wherever the WAL or a publication
+-- goes, and arrives after the rows of which it speaks.
+--
+-- Why it does.  A mark is that of the snapshot of the statement that stores it.  Let
+-- T be a transaction with a row below the mark.
+--
+--	* The snapshot saw T.  The server writes the commit record of a transaction before
+--	  others see it, and that of the mark's own transaction comes later than the
+--	  mark.  So T's commit is before the mark's in the WAL, where a standby replays
+--	  it, and where logical decoding finds the order in which it sends transactions.
+--	* The snapshot did not see T.  Then T's row cannot appear any more: this is what
+--	  snowflake_settled() promises.
+--
+-- A mark that was true stays true.  So the greater of two is stored, in whatever
+-- order they are.  But one that is after the horizon was never this server's: it came
+-- from another layout, or from a server that this one was restored from, and ids
+-- below it may still be minted.  It is replaced.
+--
+-- For the same reason this is no configuration for pg_dump to keep: to a server that
+-- is restored from a dump, the marks of the old one are no promise.  No mark at all
+-- is safe, as nothing is less than NULL.
+
+CREATE TABLE snowflake_marks (
+    server       text PRIMARY KEY CHECK (server OPERATOR(pg_catalog.<>) ''::text),
+    mark         snowflake NOT NULL,
+    published_at timestamptz NOT NULL
+);
+
+GRANT SELECT ON snowflake_marks TO PUBLIC;
+
+COMMENT ON TABLE snowflake_marks IS 'marks that travel: all rows of a server with an id below its mark are here';
+COMMENT ON COLUMN snowflake_marks.server IS 'the server, by the name that it published the mark with';
+COMMENT ON COLUMN snowflake_marks.mark IS 'all rows with an id of that server below it are here';
+COMMENT ON COLUMN snowflake_marks.published_at IS 'when it was published, by the clock of that server';
+
+-- Whoever may call it need not be trusted with the table, so it has the rights of
+-- its owner.  It is bound to its objects when it is made, and looks for no name
+-- later.  Who finds the row locked, by another call whose transaction is still open,
+-- waits no longer than the timeout.
+CREATE FUNCTION snowflake_publish_mark(server text DEFAULT NULL) RETURNS snowflake
+    LANGUAGE sql VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE SECURITY DEFINER
+    SET lock_timeout = '1s'
+BEGIN ATOMIC
+    SELECT snowflake_settled();   -- during recovery, its error says what to do
+    INSERT INTO snowflake_marks AS published
+    VALUES (coalesce($1, (SELECT pg_catalog.format('%s/%s'::text, system_identifier, pg_catalog.current_database())
+                            FROM pg_catalog.pg_control_system())),
+            snowflake_settled(), pg_catalog.clock_timestamp())
+    ON CONFLICT (server) DO UPDATE
+       SET mark = CASE WHEN published.mark::timestamptz OPERATOR(pg_catalog.<=) (SELECT horizon FROM snowflake_horizon())
+                       THEN greatest(published.mark, excluded.mark)
+                       ELSE excluded.mark END,
+           published_at = excluded.published_at
+    RETURNING published.mark;
+END;
+
+REVOKE EXECUTE ON FUNCTION snowflake_publish_mark(text) FROM PUBLIC;
+
+COMMENT ON FUNCTION snowflake_publish_mark(text) IS 'store the mark of snowflake_settled() in snowflake_marks, as that of this server';
+
+-- The mark that a reader of several servers' rows goes by.
+--
+-- A subscription synchronizes each table by itself, and applies changes of others
+-- meanwhile.  So a mark can be here before the rows of which it speaks, until both
+-- tables are in state "r": from then on the same worker applies the changes of both,
+-- in the order of their commits.  Marks that came by another subscription are in no
+-- order with the rows at all.
+--
+-- All is read with the snapshot of the statement that calls it, as it is STABLE.
+-- So there is nothing between the mark and the rows that this statement reads.
+CREATE FUNCTION snowflake_least_mark(relation regclass, VARIADIC servers text[]) RETURNS snowflake
+    LANGUAGE plpgsql STABLE STRICT PARALLEL RESTRICTED
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    own    regnamespace;    -- the extension's schema
+    marks  regclass;
+    names  text[] := (SELECT array_agg(DISTINCT name) FROM unnest(servers) AS name WHERE name IS NOT NULL);
+    class  record;
+    brings record;          -- what the subscriptions that bring rows of the relation are like
+    least  bigint;
+BEGIN
+    SELECT relname, relkind INTO class FROM pg_class WHERE oid = relation;
+    IF NOT FOUND THEN
+        RAISE undefined_table USING
+            MESSAGE = format('relation with OID %s does not exist', relation::oid);
+    END IF;
+    IF class.relkind NOT IN ('r', 'p') THEN
+        RAISE wrong_object_type USING
+            MESSAGE = format('"%s" is not a table', class.relname),
+            HINT = 'Name the table whose rows are read, rather than a view of it.';
+    END IF;
+    SELECT extnamespace INTO STRICT own FROM pg_extension WHERE extname = 'snowflake';
+    marks := format('%s.snowflake_marks', own)::regclass;
+
+    WITH part AS (
+        SELECT relid FROM pg_partition_tree(relation)
+        UNION SELECT relid FROM pg_partition_ancestors(relation)
+        UNION SELECT relation),
+    subscription AS (
+        SELECT bool_or(srrelid = marks) AS has_marks,
+               bool_and(srsubstate = 'r') FILTER (WHERE srrelid = marks OR srrelid IN (SELECT relid FROM part)) AS is_ready,
+               (SELECT subname FROM pg_subscription WHERE oid = srsubid) AS name
+          FROM pg_subscription_rel
+         GROUP BY srsubid
+        HAVING bool_or(srrelid IN (SELECT relid FROM part)))
+    SELECT count(*) AS number, bool_and(is_ready) AS are_ready,
+           string_agg(quote_ident(name), ', ' ORDER BY name) AS listed,
+           string_agg(quote_ident(name), ', ' ORDER BY name) FILTER (WHERE NOT has_marks) AS without_marks
+      INTO brings
+      FROM subscription;
+    IF brings.without_marks IS NOT NULL THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('no marks come with the rows of table "%s"', class.relname),
+            DETAIL = format('They come by subscriptions without the table snowflake_marks: %s.', brings.without_marks),
+            HINT = 'Add snowflake_marks to the publication, and refresh the subscription.';
+    END IF;
+    IF brings.number > cardinality(names) THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('table "%s" has rows of more servers than are named', class.relname),
+            DETAIL = format('Servers named: %s. Subscriptions that bring rows: %s.', array_to_string(names, ', '), brings.listed),
+            HINT = 'Name each server whose ids are in the table, as in snowflake_marks.server.';
+    END IF;
+    IF NOT brings.are_ready THEN
+        RETURN NULL;
+    END IF;
+    EXECUTE format('SELECT min(mark) FROM %s WHERE server = ANY ($1) HAVING count(*) = cardinality($1)', marks)
+        INTO least USING names;
+    RETURN least;
+END
+$$;
+
+COMMENT ON FUNCTION snowflake_least_mark(regclass, text[]) IS 'all rows of a table with ids of these servers below it are here; NULL: nothing is known yet';
 
 -- Short texts for URLs.  All of a form have one length, and from id 0 up they
 -- sort as the ids do under COLLATE "C".

@@ -41,10 +41,12 @@ my %SAMPLE = (
 	'name'                     => [q{'id'}],
 	'regtype'                  => [q{'snowflake'}],
 	'cstring'                  => [q{'5'}],
+	'text[]'                   => [q{'paris'}],
 );
 my %TEXT = (
 	layout                => q{'discord'},
 	expected_shards       => q{'0-7'},
+	server                => q{'paris'},
 	snowflake_from_base32 => q{'04W86BB0G4007'},
 	snowflake_from_base58 => q{'11111111112'},
 	snowflake_from_base62 => q{'00000000001'},

@@ -455,6 +455,32 @@ SELECT 1;
 SELECT snowflake_settled();
 SQL
 	},
+	'Waiting would be in vain' => sub {
+		return errors_of($node, <<'SQL');
+BEGIN;
+SELECT snowflake_wait_settled(snowflake_nextval(1), '1 h');
+ROLLBACK;
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT snowflake_wait_settled(9223372036854775807, '1 h');
+SQL
+	},
+	'A mark of several servers cannot be told' => sub {
+		# as if they had connected and copied
+		my $subscribe = 'SET allow_system_table_mods = on; CREATE SUBSCRIPTION from_%1$s CONNECTION $$$$ PUBLICATION p WITH (connect = false);'
+		  . q{ INSERT INTO pg_subscription_rel SELECT oid, relation, 'r', NULL FROM pg_subscription, unnest('{%2$s}'::regclass[]) AS relation WHERE subname = 'from_%1$s';};
+		my $forget = join('', map { "ALTER SUBSCRIPTION from_$_ SET (slot_name = NONE); DROP SUBSCRIPTION from_$_;" } 'paris', 'tokyo');
+		my $ask = "SELECT snowflake_least_mark('photos', 'paris');";
+
+		$node->safe_psql('postgres', 'CREATE DATABASE gathering');
+		my @messages = errors_of($node, join("\n",
+			'CREATE EXTENSION snowflake; CREATE TABLE photos (id bigint PRIMARY KEY); CREATE VIEW recent AS SELECT * FROM photos;',
+			"SELECT snowflake_least_mark('recent', 'paris');",
+			sprintf($subscribe, 'paris', 'photos'), $ask,
+			q{INSERT INTO pg_subscription_rel SELECT oid, 'snowflake_marks'::regclass, 'r', NULL FROM pg_subscription;},
+			sprintf($subscribe, 'tokyo', 'photos,snowflake_marks'), $ask, $forget), dbname => 'gathering');
+		$node->safe_psql('postgres', 'DROP DATABASE gathering');
+		return @messages;
+	},
 	'A short text is no id' => sub { return errors_of($node, "SELECT snowflake_from_base62('xyz')") },);
 
 # --- the page says the same

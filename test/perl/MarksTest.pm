@@ -1,0 +1,181 @@
+# MarksTest.pm -- what the tests of marks that travel share
+#
+# Writers that commit late, roll back, go back to savepoints and prepare; a job
+# that publishes marks; readers that remember their last id; and a comparison of
+# what they read with what is there.
+
+package MarksTest;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+
+use PostgreSQL::Test::Utils;
+use SnowflakeTest;
+use Test::More;
+
+our @EXPORT = qw(
+  create_events begin_events end_events begin_publishing
+  begin_reading read_so_far all_are_read missed_by
+);
+
+# The table, and one transaction of a writer, in one of the ways in which rows are
+# written.
+sub create_events
+{
+	my ($node) = @_;
+
+	$node->safe_psql('postgres', <<'SQL');
+CREATE TABLE events (id snowflake PRIMARY KEY DEFAULT snowflake_nextval(), how text NOT NULL);
+
+CREATE PROCEDURE write(way integer) LANGUAGE plpgsql AS $$
+BEGIN
+    CASE way
+    WHEN 0 THEN
+        INSERT INTO events (how) VALUES ('one');
+    WHEN 1 THEN
+        INSERT INTO events (how) SELECT 'many' FROM generate_series(1, 30);
+    WHEN 2 THEN
+        INSERT INTO events (how) VALUES ('late');
+        PERFORM pg_sleep(random() * 0.05);
+    WHEN 3 THEN
+        BEGIN
+            INSERT INTO events (how) VALUES ('undone');
+            RAISE division_by_zero;
+        EXCEPTION WHEN division_by_zero THEN
+            INSERT INTO events (how) VALUES ('after an exception');
+        END;
+    WHEN 4 THEN
+        PERFORM snowflake_nextval();
+        PERFORM pg_sleep(random() * 0.01);
+        INSERT INTO events (how) VALUES ('minted before');
+    ELSE
+        BEGIN
+            INSERT INTO events (how) SELECT 'in a block' FROM generate_series(1, 3);
+        EXCEPTION WHEN division_by_zero THEN
+        END;
+    END CASE;
+END $$;
+
+CREATE PROCEDURE write_all(transactions integer) LANGUAGE plpgsql AS $$
+BEGIN
+    FOR n IN 1 .. transactions LOOP
+        CALL write(n % 6);
+        IF random() < 0.1 THEN ROLLBACK; ELSE COMMIT; END IF;
+        -- the reader and the server's own workers need the processor, too
+        PERFORM pg_sleep(random() * 0.03);
+    END LOOP;
+END $$;
+SQL
+	return;
+}
+
+# Start writers of so many transactions each: three that call the procedure, and
+# one that prepares.  Names of what is prepared begin with "name".
+sub begin_events
+{
+	my ($node, $transactions, $name, %options) = @_;
+	my $prepared = '';
+
+	for my $n (1 .. $transactions / 4)
+	{
+		$prepared .= "BEGIN; INSERT INTO events (how) VALUES ('prepared'); SAVEPOINT s; INSERT INTO events (how) VALUES ('undone'); ROLLBACK TO s; "
+		  . "SAVEPOINT t; INSERT INTO events (how) VALUES ('in a savepoint'); RELEASE t; PREPARE TRANSACTION '$name $n';\n"
+		  . "INSERT INTO events (how) VALUES ('meanwhile'); SELECT pg_sleep(random() * 0.02) \\g /dev/null\n"
+		  . ($n % 4 ? 'COMMIT' : 'ROLLBACK') . " PREPARED '$name $n';\n";
+	}
+	return map { start_session($node, $_, %options) } ("CALL write_all($transactions)") x 3, $prepared;
+}
+
+# Wait for the writers, and write the row that tells readers that they are done.
+sub end_events
+{
+	my ($node, @sessions) = @_;
+
+	finish_session($_) or die $_->{err} for @sessions;
+	$node->safe_psql('postgres', q{INSERT INTO events (how) VALUES ('end')});
+	return;
+}
+
+# A job that publishes the mark until it has passed the row "end".
+sub begin_publishing
+{
+	my ($node, $server, %options) = @_;
+
+	return start_session($node, <<"SQL", %options);
+DO \$\$
+BEGIN
+    LOOP
+        EXIT WHEN snowflake_publish_mark('$server') > (SELECT max(id) FROM events WHERE how = 'end');
+        COMMIT;
+        PERFORM pg_sleep(0.01);
+    END LOOP;
+END \$\$
+SQL
+}
+
+# Start a reader that begins above "last", and reads what is below "mark", until it has
+# read as many rows "end" as there are servers.  One statement gives both the page
+# and whether it was the last.  With an empty mark, it reads what it sees.
+sub begin_reading
+{
+	my ($node, $mark, %options) = @_;
+	my $file = PostgreSQL::Test::Utils::tempdir() . '/read';
+	my $below = $mark eq '' ? '' : "AND id < ($mark)";
+	my $servers = $options{servers} // 1;
+	my $last = $options{last} // 0;
+	my $poll = <<"SQL";
+SELECT coalesce(string_agg(id::text, E'\\n' ORDER BY id), '') AS ids, coalesce(max(id), :last) AS last,
+       count(*) = 0 AND (SELECT count(*) >= $servers AND max(id) <= :last FROM events WHERE how = 'end') AS is_done
+  FROM (SELECT id FROM events WHERE id > :last $below ORDER BY id LIMIT 1000) AS page \\gset
+\\echo :ids
+\\if :is_done
+\\q
+\\endif
+SELECT pg_sleep(0.01) \\g /dev/null
+SQL
+
+	# with what the last poll of a reader before it has printed
+	my $session = start_session($node, "\\set last $last\n" . $poll x 15_000 . "SELECT 'has no end'::int;\n",
+		%options, to => $file);
+	$session->{file} = $file;
+	return $session;
+}
+
+# The ids that a reader has read.
+sub read_so_far
+{
+	my (@sessions) = @_;
+
+	return map { -e $_->{file} ? slurp_file($_->{file}) =~ /^(\d+)$/mg : () } @sessions;
+}
+
+# How many rows of a table were not read, and how many were read that are not there.
+sub missed_by
+{
+	my ($node, $ids, %options) = @_;
+	my %read = map { $_ => 1 } @$ids;
+	my @there = split(/\n/, $node->safe_psql($options{dbname} // 'postgres', 'SELECT id FROM events'));
+	my $missed = grep { !$read{$_} } @there;
+
+	return ($missed, keys(%read) - (@there - $missed));
+}
+
+# Each row of the table was read, once, in order.
+sub all_are_read
+{
+	my ($node, $name, $ids, %options) = @_;
+	my $rows = $node->safe_psql($options{dbname} // 'postgres', 'SELECT count(*) FROM events');
+	my ($missed, $alien) = missed_by($node, $ids, %options);
+	my $in_order = grep { $ids->[ $_ - 1 ] < $ids->[$_] } 1 .. $#$ids;
+	my %distinct = map { $_ => 1 } @$ids;
+
+	is($missed, 0, "$name: of $rows rows, none is missed");
+	is(@$ids - keys(%distinct), 0, "$name: none is read twice");
+	is($alien, 0, "$name: nor one that is not there");
+	is($in_order, @$ids - 1, "$name: in order");
+	return;
+}
+
+1;

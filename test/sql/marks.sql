@@ -1,0 +1,144 @@
+--
+-- Marks that travel: what snowflake_publish_mark() stores and who may call it,
+-- what snowflake_least_mark() makes of it, and snowflake_wait_settled().  Where marks
+-- travel to is in test/t/080_marks_standby.pl and the next ones.
+--
+CREATE EXTENSION snowflake;
+\set SHOW_CONTEXT never
+CREATE ROLE regress_snowflake_job;
+CREATE ROLE regress_snowflake_stranger;
+CREATE TABLE photos (id snowflake PRIMARY KEY DEFAULT snowflake_nextval(5), url text);
+INSERT INTO photos (url) VALUES ('a.jpg');
+
+-- Without a mark, nothing is known
+SELECT count(*) FROM photos WHERE id < (SELECT mark FROM snowflake_marks WHERE server = 'paris');
+SELECT snowflake_least_mark('photos', 'paris') IS NULL AS nothing;
+
+-- It is stored under a name: by itself, that of the server and the database
+SELECT snowflake_wait_settled(max(id), '10 s') FROM photos;
+SELECT snowflake_publish_mark('paris') > max(id) AS passes FROM photos;
+SELECT snowflake_publish_mark() IS NOT NULL AS published;
+SELECT count(*), bool_and(published_at <= clock_timestamp()) AS is_past FROM snowflake_marks;
+SELECT count(*) FROM snowflake_marks, pg_control_system() WHERE server = system_identifier || '/' || current_database();
+\set VERBOSITY sqlstate
+SELECT snowflake_publish_mark('');
+\set VERBOSITY default
+SELECT count(*) FROM photos WHERE id < (SELECT mark FROM snowflake_marks WHERE server = 'paris');
+
+-- It does not go back
+BEGIN;
+SELECT snowflake_nextval(5) AS mine \gset
+SELECT pg_sleep(0.01) \g /dev/null
+UPDATE snowflake_marks SET mark = snowflake_floor(clock_timestamp()) WHERE server = 'paris' RETURNING mark AS before \gset
+SELECT snowflake_settled() <= :mine AS is_held, snowflake_publish_mark('paris') = :before AS stays;
+ROLLBACK;
+
+-- But one that this server cannot have had is replaced
+UPDATE snowflake_marks SET mark = snowflake_floor(clock_timestamp() + interval '1 day') WHERE server = 'paris' RETURNING mark AS before \gset
+SELECT snowflake_publish_mark('paris') < :before AS is_replaced;
+SELECT mark::timestamptz <= clock_timestamp() AS is_past FROM snowflake_marks WHERE server = 'paris';
+
+-- A transaction that has minted publishes none above its own id
+BEGIN;
+DELETE FROM snowflake_marks;
+SELECT snowflake_nextval(5) AS mine \gset
+SELECT pg_sleep(0.01) \g /dev/null
+SELECT snowflake_publish_mark('paris') <= :mine AS is_held;
+ROLLBACK;
+
+-- The least mark of several, once all are there
+SELECT snowflake_least_mark('photos', 'paris', 'tokyo') IS NULL AS nothing;
+SELECT snowflake_publish_mark('tokyo') > 0 AS published;
+SELECT snowflake_least_mark('photos', 'paris', 'tokyo') = mark AS least FROM snowflake_marks WHERE server = 'paris';
+SELECT snowflake_least_mark('photos', 'tokyo') = mark AS own FROM snowflake_marks WHERE server = 'tokyo';
+SELECT snowflake_least_mark('photos', 'paris', 'tokyo', 'lima') IS NULL AS nothing,
+       snowflake_least_mark('photos', 'paris', 'paris') IS NOT NULL AS twice,
+       snowflake_least_mark('photos', VARIADIC '{}') IS NULL AS of_none,
+       snowflake_least_mark('photos', VARIADIC NULL) IS NULL AS of_null;
+CREATE VIEW pictures AS SELECT * FROM photos;
+SELECT snowflake_least_mark('pictures', 'paris');
+\echo :SQLSTATE
+SELECT snowflake_least_mark(0::regclass, 'paris');
+\echo :SQLSTATE
+
+-- Everybody reads marks.  A job's role publishes them by one privilege.
+SET ROLE regress_snowflake_stranger;
+SELECT count(*) FROM snowflake_marks;
+SELECT snowflake_publish_mark('paris');
+\echo :SQLSTATE
+INSERT INTO snowflake_marks VALUES ('paris', 5, now());
+\echo :SQLSTATE
+RESET ROLE;
+GRANT EXECUTE ON FUNCTION snowflake_publish_mark TO regress_snowflake_job;
+GRANT CREATE ON DATABASE :DBNAME TO regress_snowflake_job;
+SET ROLE regress_snowflake_job;
+SELECT snowflake_publish_mark('paris') > 0 AS published;
+UPDATE snowflake_marks SET mark = 5;
+\echo :SQLSTATE
+
+-- The function has the rights of its owner, and finds nothing of the caller's
+CREATE SCHEMA hostile;
+CREATE FUNCTION hostile.trap() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE 'trapped as %', current_user; END $$;
+CREATE TABLE hostile.snowflake_marks (server text PRIMARY KEY, mark public.snowflake CHECK (hostile.trap()), published_at timestamptz);
+CREATE FUNCTION hostile.snowflake_settled() RETURNS public.snowflake LANGUAGE plpgsql AS $$ BEGIN RETURN hostile.trap()::int; END $$;
+CREATE FUNCTION hostile.snowflake_horizon(OUT horizon timestamptz) LANGUAGE sql AS $$ SELECT hostile.trap()::text::timestamptz $$;
+CREATE FUNCTION hostile.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS $$ SELECT hostile.trap()::text::timestamptz $$;
+CREATE FUNCTION hostile.current_database() RETURNS name LANGUAGE sql AS $$ SELECT hostile.trap()::name $$;
+CREATE FUNCTION hostile.pg_control_system(OUT system_identifier bigint) LANGUAGE sql AS $$ SELECT hostile.trap()::int $$;
+CREATE FUNCTION hostile.compare(public.snowflake, public.snowflake) RETURNS boolean LANGUAGE sql AS $$ SELECT hostile.trap() $$;
+CREATE FUNCTION hostile.compare(timestamptz, timestamptz) RETURNS boolean LANGUAGE sql AS $$ SELECT hostile.trap() $$;
+CREATE FUNCTION hostile.compare(text, text) RETURNS text LANGUAGE sql AS $$ SELECT hostile.trap()::text $$;
+CREATE OPERATOR hostile.> (FUNCTION = hostile.compare, LEFTARG = public.snowflake, RIGHTARG = public.snowflake);
+CREATE OPERATOR hostile.<= (FUNCTION = hostile.compare, LEFTARG = timestamptz, RIGHTARG = timestamptz);
+CREATE OPERATOR hostile.= (FUNCTION = hostile.compare, LEFTARG = public.snowflake, RIGHTARG = public.snowflake);
+CREATE OPERATOR hostile.|| (FUNCTION = hostile.compare, LEFTARG = text, RIGHTARG = text);
+SET search_path = hostile, pg_temp, pg_catalog, public;
+CREATE TEMP TABLE snowflake_marks AS SELECT * FROM public.snowflake_marks;
+SELECT clock_timestamp();
+SELECT public.snowflake_publish_mark() IS NOT NULL AS published, public.snowflake_publish_mark('lima') IS NOT NULL AS named;
+SELECT public.snowflake_least_mark('public.photos', 'lima') IS NOT NULL AS found;
+SELECT count(*) FROM pg_temp.snowflake_marks WHERE server OPERATOR(pg_catalog.=) 'lima';
+RESET search_path;
+-- nor by a trigger, a rule, a default or an index, which are the owner's
+CREATE TRIGGER trap BEFORE UPDATE ON public.snowflake_marks FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger();
+\echo :SQLSTATE
+CREATE RULE trap AS ON INSERT TO public.snowflake_marks DO ALSO SELECT hostile.trap();
+\echo :SQLSTATE
+RESET ROLE;
+
+-- What waits, waits no longer than it was told
+SELECT snowflake_wait_settled(0, '0') AS is_settled;
+SELECT snowflake_wait_settled(snowflake_ceil(clock_timestamp() + interval '1 h'), '0') AS is_settled;
+SELECT snowflake_wait_settled(snowflake_ceil(clock_timestamp() + interval '1 h'), '-1 day') AS is_settled;
+SELECT clock_timestamp() AS began \gset
+SELECT snowflake_wait_settled(snowflake_ceil(clock_timestamp() + interval '1 h'), '200 ms') AS is_settled;
+SELECT clock_timestamp() - :'began' >= '200 ms' AS waited;
+SELECT snowflake_wait_settled(NULL, '1 s') IS NULL AS of_null, snowflake_wait_settled(5, NULL) IS NULL AS for_null;
+SET statement_timeout = '100 ms';
+SELECT snowflake_wait_settled(9223372036854775807, '1000 years');
+\echo :SQLSTATE
+RESET statement_timeout;
+INSERT INTO photos (url) VALUES ('b.jpg');
+SELECT snowflake_wait_settled(max(id), '1 min') AS is_settled FROM photos;
+SELECT count(*) FROM photos WHERE id < snowflake_settled();
+-- It has no xid
+BEGIN;
+SELECT snowflake_wait_settled(max(id), '1 min') AS is_settled FROM photos;
+SELECT pg_current_xact_id_if_assigned() IS NULL AS has_none;
+COMMIT;
+-- What would wait in vain fails at once
+BEGIN;
+SELECT snowflake_wait_settled(snowflake_nextval(5), '1 h');
+\echo :SQLSTATE
+ROLLBACK;
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT snowflake_wait_settled(snowflake_ceil(clock_timestamp() + interval '1 h'), '1 h');
+\echo :SQLSTATE
+ROLLBACK;
+
+DROP OWNED BY regress_snowflake_job CASCADE;
+DROP VIEW pictures;
+DROP TABLE photos;
+DROP EXTENSION snowflake;
+DROP ROLE regress_snowflake_job;
+DROP ROLE regress_snowflake_stranger;

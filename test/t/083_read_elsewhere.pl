@@ -1,0 +1,83 @@
+# doc/read_elsewhere.md: its SQL runs on the servers that it names, and each of its
+# readers gets the rows of all servers that it is about.  And what it says of
+# a row that is missing, and of a subscriber without the extension.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
+use ManyServers;
+use PostgreSQL::Test::Utils;
+use SnowflakeTest;
+use Test::More;
+
+my $page = page_text('doc/read_elsewhere.md');
+my %server = (
+	paris => small_server('paris', '0'),
+	tokyo => small_server('tokyo', '1'),
+	archive => small_server('archive', '2'));
+
+$server{paris}->backup('backup');
+$server{standby} = PostgreSQL::Test::Cluster->new('standby');
+$server{standby}->init_from_backup($server{paris}, 'backup', has_streaming => 1);
+$server{standby}->start;
+
+# What the job does: it publishes until the mark has passed the rows that are there.
+sub published
+{
+	my ($name) = @_;
+
+	return wait_until($server{$name}, "SELECT snowflake_publish_mark('$name') > max(id) FROM photos");
+}
+
+my %rows = ('Publish the mark' => 0, 'On a standby' => 1, 'On a subscriber' => 1, 'Several servers in one table' => 2);
+my $readers = 0;
+
+for my $section (split(/^(?=## )/m, $page))
+{
+	my ($title) = $section =~ /^## (.*)/;
+
+	for my $sql (map { $_->[1] } grep { $_->[0] eq 'sql' } fenced_blocks($section))
+	{
+		my ($where) = $sql =~ /\A-- on (\w+)/;
+
+		# a reader: as soon as the mark is there
+		if ($sql =~ /^SELECT id, url/m)
+		{
+			my $query = $sql =~ s/;\s*\z//r;
+
+			$readers++;
+			published('paris');
+			ok(wait_until($server{$where}, "SELECT count(*) = $rows{$title} FROM (\n$query) AS page"), "$title: a reader gets the rows");
+			next;
+		}
+		run_example($sql, %server);
+		published($where) if $sql =~ /snowflake_publish_mark\('/;
+	}
+}
+is($readers, 3, 'there are three readers');
+is($server{paris}->safe_psql('postgres', q{SET ROLE marks_job; SELECT snowflake_publish_mark('paris') IS NOT NULL}), 't', 'the job may publish');
+
+# What to know, about a row that is missing
+$server{archive}->safe_psql('postgres', q{DELETE FROM snowflake_marks WHERE server = 'paris'});
+published('paris');
+$server{paris}->wait_for_catchup('from_paris');
+is(count_of($server{archive}, q{snowflake_marks WHERE server = 'paris'}), 0, 'a row that is missing is not updated');
+$server{paris}->safe_psql('postgres', q{DELETE FROM snowflake_marks WHERE server = 'paris'});
+published('paris');
+$server{paris}->wait_for_catchup('from_paris');
+is(count_of($server{archive}, q{snowflake_marks WHERE server = 'paris'}), 1, 'deleted on the server, it is sent again');
+
+# A publication of all tables, and a subscriber without the extension
+$server{archive}->safe_psql('postgres', 'CREATE DATABASE plain');
+$server{archive}->safe_psql('plain', 'CREATE TABLE photos (id bigint PRIMARY KEY, url text); CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint, published_at timestamptz)');
+$server{tokyo}->safe_psql('postgres', 'CREATE PUBLICATION everything FOR ALL TABLES');
+$server{archive}->safe_psql('plain', sprintf(q{CREATE SUBSCRIPTION plain CONNECTION '%s' PUBLICATION everything}, $server{tokyo}->connstr . ' dbname=postgres'));
+published('tokyo');
+$server{archive}->wait_for_subscription_sync($server{tokyo}, 'plain', 'plain');
+is($server{archive}->safe_psql('plain', q{SELECT count(*) FROM photos WHERE id < (SELECT mark FROM snowflake_marks WHERE server = 'tokyo')}), 1, 'a table of its own does');
+
+cmp_ok(scalar(split(' ', $page)), '<', 900, 'the page is short');
+
+done_testing();

@@ -1,0 +1,50 @@
+# To be woken up: the recipe of doc/pagination.md.  A notification tells the id of a
+# row that is committed; another transaction still holds the mark below it.  So a poll
+# gets nothing yet; when the wait for the mark has ended, it gets both rows.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
+use SnowflakeTest;
+use Test::More;
+
+my $node = new_server('wake_up');
+my ($section) = page_text('doc/pagination.md') =~ /^## Reading what is new\n(.*?)^### /ms;
+my @blocks = map { $_->[1] } grep { $_->[0] eq 'sql' } fenced_blocks($section);
+my ($table) = grep { /CREATE TABLE outbox/ } @blocks;
+my ($poll) = grep { /PREPARE new_rows/ } @blocks;
+my ($trigger) = grep { /CREATE TRIGGER/ } @blocks;
+my ($wait) = grep { /PREPARE wait_for/ } @blocks;
+my $psql = "psql -Xq -d '" . $node->connstr('postgres') . "'";
+
+$node->safe_psql('postgres', "$table$trigger DELETE FROM outbox; CREATE SEQUENCE gate MINVALUE 0 START 0");
+my $late = start_session($node, <<'SQL');
+BEGIN;
+INSERT INTO outbox (body) VALUES ('late');
+DO $$ BEGIN WHILE (SELECT last_value FROM gate) < 1 LOOP PERFORM pg_sleep(0.01); END LOOP; END $$;
+COMMIT;
+SQL
+ok(wait_until($node, 'SELECT count(*) = 1 FROM pg_stat_snowflake_backends WHERE holding_since IS NOT NULL'), 'a transaction is open');
+
+my $poller = start_session($node, <<"SQL");
+LISTEN outbox;
+$poll$wait
+\\! $psql -c "INSERT INTO outbox (body) VALUES ('quick')"
+SELECT max(id) AS told FROM outbox \\gset
+SELECT 'poll';
+EXECUTE new_rows(0);
+SELECT snowflake_wait_settled(:told, '100 ms');
+\\! $psql -c "SELECT setval('gate', 1)" >/dev/null
+EXECUTE wait_for(:told);
+EXECUTE new_rows(0);
+SQL
+ok(finish_session($poller), 'the poller comes to its end') or diag($poller->{err});
+ok(finish_session($late), 'and the late one, too') or diag($late->{err});
+like($poller->{out}, qr/^Asynchronous notification "outbox" with payload "\d+" received/m, 'it is woken up');
+is($poller->{out} =~ s/^Asynch.*\n//mgr =~ s/^\d+\|//mgr, "poll\nf\nt\nlate\nquick", 'first there is nothing below the mark, and after the wait all, in order');
+my ($told) = $poller->{out} =~ /payload "(\d+)"/;
+is($node->safe_psql('postgres', "SELECT body FROM outbox WHERE id = $told"), 'quick', 'and what it was told is the id of the row');
+
+done_testing();
