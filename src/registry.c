@@ -392,6 +392,7 @@ connect_to_any(const PQconninfoOption *options, RegistryFailure *failure)
 							failure))
 		{
 			good_host = host;
+			failure->kind = REGISTRY_ANSWERED;
 			return true;
 		}
 		PQfinish(connection);

@@ -24,6 +24,7 @@
  */
 #include "postgres.h"
 
+#include "libpq-fe.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
@@ -156,7 +157,7 @@ read_time(const char *text, TimestampTz *time)
 }
 
 static bool
-read_shard(const char *text, int32 last_shard, int32 *shard)
+read_shard_cell(const char *text, int32 last_shard, int32 *shard)
 {
 	int64 number;
 
@@ -403,7 +404,7 @@ read_row(AnswerReader *reader, const char *const *cell)
 		if (rule != '?' && (rule == '+') != (cell[column] != NULL))
 			return is_invalid(reader, "lacks a cell, or has one too many");
 	}
-	if (!read_shard(cell[COLUMN_SHARD], reader->last_shard, &row.shard))
+	if (!read_shard_cell(cell[COLUMN_SHARD], reader->last_shard, &row.shard))
 		return is_invalid(reader, "has no shard of the layout");
 	if (!read_time(cell[COLUMN_FROM], &row.from) ||
 		!read_time(cell[COLUMN_UNTIL], &row.until))

@@ -8,9 +8,40 @@
 #ifndef SNOWFLAKE_REGISTRY_ANSWER_H
 #define SNOWFLAKE_REGISTRY_ANSWER_H
 
-#include "libpq-fe.h"
+#include "held.h"
 
-#include "registry.h"
+#define REGISTRY_MAX_LOSSES 16
+
+struct pg_result;
+
+/* What the registry forgot, as the call proved to it. */
+typedef struct RegistryLoss
+{
+	int32		shard; /* HELD_ANY: none in particular */
+	TimestampTz from;  /* of the lease that the caller presented */
+	TimestampTz until;
+	char		what[HELD_OTHER_SIZE];
+} RegistryLoss;
+
+/*
+ * An answer.  Everything in it has been checked: shards are the layout's, times
+ * are finite (but for DT_NOEND where it says so), and texts can be printed.
+ */
+typedef struct RegistryAnswer
+{
+	bool		 is_clone; /* another server calls in the holder's name: */
+	char		 clone[HELD_OTHER_SIZE];
+	uint64		 registry; /* its number; 0: is_clone */
+	TimestampTz	 now;	   /* by the registry's clock */
+	int			 held;	   /* so many shards */
+	Lease		*lease;	   /* in ascending order, allocated */
+	int			 refusals;
+	Refusal		 refusal[HELD_MAX_REFUSALS];
+	int			 losses; /* the registry has fenced itself because of them */
+	RegistryLoss loss[REGISTRY_MAX_LOSSES];
+	int			 set_aside;		  /* reserved shards; -1: too many to tell */
+	int32		*set_aside_shard; /* in ascending order, allocated */
+} RegistryAnswer;
 
 typedef struct AnswerReader
 {
@@ -29,7 +60,7 @@ extern const char *const registry_answer_columns;
 
 extern void registry_answer_begin(AnswerReader *reader, RegistryAnswer *answer,
 								  RegistryFailure *failure);
-extern bool registry_answer_read(void *reader, const PGresult *rows);
+extern bool registry_answer_read(void *reader, const struct pg_result *rows);
 extern bool registry_answer_end(AnswerReader *reader);
 
 /* Note why nothing can be done, in words that can be printed; return false. */

@@ -1,4 +1,5 @@
-# Feed the pure parsers what nobody would write.
+# Feed the pure parsers what nobody would write, and the client of the registry what
+# no registry would say.
 #
 #   fuzz.pl SECONDS [HARNESS...]
 #
@@ -22,17 +23,17 @@ use Tool;
 my $LENGTH = 240;    # bytes of an input, at most
 
 my ($seconds, @harnesses) = @ARGV;
-@harnesses = qw(layout shards text_forms) if !@harnesses;
+@harnesses = qw(layout registry shards text_forms) if !@harnesses;
 my $work = scratch();
 my $clang = $ENV{CLANG} // 'clang-14';
-chomp(my ($include, $libdir) = `pg_config --includedir-server --pkglibdir`);
+chomp(my ($include, $libpq, $libdir) = `pg_config --includedir-server --includedir --pkglibdir`);
 chdir("$top/test/hard/fuzz") or die "$top: $!";
 
 # libpgport has the server's own snprintf and so on, which format messages.  The
 # corpus is read only, what is found goes to another directory.
 my $build = "$clang -g -O1 -Wall -Werror -Wno-ignored-attributes -Wno-unused-function"
   . ' -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all'
-  . " -I$include {}.c -o $work/{} $libdir/libpgport.a";
+  . " -I$include -I$libpq {}.c -o $work/{} $libdir/libpgport.a";
 my $run = "$work/{} -max_total_time=$seconds -max_len=$LENGTH -timeout=10 -seed=0"
   . " -artifact_prefix=$work/{}- -print_final_stats=1 $work/{}.found corpus/{}";
 my $fuzz = "{ $build && mkdir $work/{}.found && $run && touch $work/{}.good; } >$work/{}.log 2>&1";

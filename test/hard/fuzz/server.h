@@ -72,6 +72,12 @@ errmsg(const char *format, ...)
 }
 
 int
+errmsg_internal(const char *format, ...)
+{
+	FORMAT_MESSAGE(format);
+}
+
+int
 errdetail(const char *format, ...)
 {
 	FORMAT_MESSAGE(format);

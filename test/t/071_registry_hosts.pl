@@ -1,0 +1,106 @@
+# A registry of several hosts: one that hangs does not hide the next, the one that
+# takes writes is found, and servers follow a promotion.  Connection strings that
+# cannot be parsed are refused, and not repeated.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
+use IO::Socket::INET;
+use LeaseTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use SnowflakeTest;
+use Test::More;
+use Time::HiRes qw(time);
+
+my $nextval = 'SELECT snowflake_nextval()';
+
+sub set_by_reload
+{
+	my ($node, $conf) = @_;
+	$node->append_conf('postgresql.conf', $conf);
+	$node->reload;
+	return;
+}
+
+# --- a registry and its standby; a port that accepts, and is silent
+my $first = new_registry('first', init => { allows_streaming => 1 });
+$first->backup('base');
+my $second = PostgreSQL::Test::Cluster->new('second');
+$second->init_from_backup($first, 'base', has_streaming => 1);
+$second->start;
+my $silent = IO::Socket::INET->new(Listen => 100, LocalAddr => '127.0.0.1', LocalPort => PostgreSQL::Test::Cluster::get_free_port())
+  or die "could not listen: $!";
+
+# The setting for these, each a host and a port.
+sub registry_of
+{
+	my (@hosts) = @_;
+	my $hosts = join(',', map { $_->[0] } @hosts);
+	my $ports = join(',', map { $_->[1] } @hosts);
+
+	return "snowflake.registry = 'host=$hosts port=$ports dbname=postgres user=ids'\n";
+}
+
+my @silent = ('127.0.0.1', $silent->sockport);
+my @first = ($first->host, $first->port);
+my @second = ($second->host, $second->port);
+
+my $paris = leasing_server('paris', $first, 'auto:2', '8s', conf => registry_of(\@silent, \@second, \@first));
+my $from = time();
+is(shards_of(mints($paris, 10)), '0', 'a host that accepts and is silent, and a standby, do not hide the registry');
+is($paris->safe_psql('postgres', 'SELECT last_error IS NULL FROM snowflake_lease_status()'), 't', 'nor do they count as failures');
+
+# --- promotion: the server follows
+$first->wait_for_catchup($second, 'replay');
+$first->stop('immediate');
+$second->promote;
+ok(wait_until($second, q(SELECT max(seen_at) > pg_last_xact_replay_timestamp() FROM snowflake_registry_holders)),
+	"the server calls the registry's standby when it is promoted");
+ok(wait_until($paris, q(SELECT state = 'held' AND last_error IS NULL FROM snowflake_lease_status())), 'and renews its lease there');
+ok(mints($paris, 10), 'and mints');
+
+# --- nobody answers: the attempt ends, and does not keep the server from stopping
+my $before = -s $paris->logfile;
+set_by_reload($paris, registry_of((\@silent) x 4));
+wait_for_log($paris, qr/could not lease snowflake shards: host "127\.0\.0\.1" of the registry did not answer within 3\.75 s/,
+	$before, 'four hosts have 15 s together');
+set_by_reload($paris, "snowflake.registry = 'host=$silent[0] port=$silent[1] dbname=postgres user=ids target_session_attrs=any'\n");
+wait_for_log($paris, qr/did not answer within 5 s/, $before, 'and one of them has 5 s');
+$from = time();
+$paris->stop;
+my $stopping = time() - $from;
+note("the server stopped in $stopping s");
+cmp_ok($stopping, '<', 30, 'the server stops');
+
+# --- strings that cannot be
+$paris->append_conf('postgresql.conf', registry_of(\@second));
+$paris->start;
+for my $case (
+	[ 'hots=nowhere password=Tr0ub4dor', 'libpq cannot parse it' ],
+	[ 'postgresql://ids:Tr0ub4dor%zz@nowhere/registry', 'libpq cannot parse it' ],
+	[ q(host=nowhere password='Tr0ub4dor), 'libpq cannot parse it' ],
+	[ 'host=a,b,c port=1,2 password=Tr0ub4dor', 'It has one number of hosts, and another one of ports' ],
+	[ 'host=a,b hostaddr=10.0.0.1 password=Tr0ub4dor', 'It has one number of names of hosts, and another one of addresses' ])
+{
+	my ($string, $fault) = @$case;
+	my $quoted = $string =~ s/'/''/gr;
+	my ($status, undef, $error) = $paris->psql('postgres', "\\set VERBOSITY verbose\nALTER SYSTEM SET snowflake.registry = '$quoted'");
+
+	like($error, qr/ERROR:  22023: invalid value for parameter "snowflake\.registry"\nDETAIL:  The value is not a connection string\. \Q$fault\E\. It is not repeated here, because it may have a password\.\nHINT:  Try the value with psql/,
+		"refused: $fault");
+	unlike($error, qr/Tr0ub4dor/, 'and not repeated');
+	$before = -s $paris->logfile;
+	set_by_reload($paris, "snowflake.registry = '$quoted'\n");
+	wait_for_log($paris, qr/invalid value for parameter "snowflake\.registry"/, $before, 'refused by a reload');
+	unlike(substr(slurp_file($paris->logfile), $before), qr/Tr0ub4dor/, 'and not repeated in the log');
+}
+like($paris->safe_psql('postgres', 'SHOW snowflake.registry'), qr/^host=\Q$second[0]\E port/, 'the string before stays');
+$paris->stop;
+$before = -s $paris->logfile;
+ok(!$paris->start(fail_ok => 1), 'a server does not start with such a string');
+unlike(substr(slurp_file($paris->logfile), $before), qr/Tr0ub4dor/, 'nor does its log repeat it');
+
+done_testing();
