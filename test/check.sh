@@ -22,7 +22,7 @@ set -euo pipefail
 STEPS=(format model regress isolation tap twins integration stacks upgrade packages soak
     fuzz analyze proof sanitize valgrind sqlsmith coverage i386 arm64)
 DEFAULT=(format model regress isolation tap twins)
-JOBS=4                          # tests mostly wait
+JOBS=$((3 * $(nproc) < 8 ? 3 * $(nproc) : 8))   # tests mostly wait
 
 # What a step needs, and is skipped without.  What a script needs is in its head,
 # as "# Packages: ..."; "# Unpacked: ..." are packages that need no installation, and
@@ -80,6 +80,7 @@ and without any: ${DEFAULT[*]}.
   --keep            keep the servers' directories, and say where they are
   --minutes N       soak so long (default: 2) and ask twins so long (default: ten
                     seconds), and give each fuzzer and sqlsmith a quarter of it
+                    (default: fifteen seconds)
   --seed N          soak with this order of faults, ask twins these queries
   --help            this text
 
@@ -124,8 +125,9 @@ choose_majors() {
 # ---------------------------------------------------------------------------
 # The tests
 
-# The names of scripts in a directory, in a place.
-list_scripts() { find "$SOURCE/test/$1" -name '*.pl' -printf "$2/%f\n" | sed 's/\.pl$//' | sort; }
+# The names of scripts in a directory, in a place.  The last ones of t/ wait longest,
+# so they begin first.
+list_scripts() { find "$SOURCE/test/$1" -name '*.pl' -printf "$2/%f\n" | sed 's/\.pl$//' | sort -r; }
 
 # A place, and those of the suites there that are among the steps.
 list_suites() {
@@ -157,9 +159,14 @@ list_major() {
 }
 
 # All tests that are wanted.  Those that stand alone begin first, then places are
-# built, then their tests begin, in this order.
+# built, then their tests begin, in this order: compilers of other languages take
+# longest.
 list_tests() {
     local step major packaged=15
+    if wants stacks; then
+        echo stacks/build
+        list_scripts stacks stacks
+    fi
     for major in "${majors[@]}"; do
         list_major "$major"
     done
@@ -171,10 +178,6 @@ list_tests() {
             packages)           # of a Debian that is released
                 [[ ${majors[0]} =~ ^(16|19)$ ]] || packaged=${majors[0]}
                 echo "packages/$packaged"
-                ;;
-            stacks)
-                echo stacks/build
-                list_scripts stacks stacks
                 ;;
             sanitize) printf 'sanitize/%s\n' build regress isolation reports ;;
             valgrind) printf 'valgrind/%s\n' build regress reports ;;
@@ -400,7 +403,7 @@ run_tests() {
     export SNOWFLAKE_STEPS="${steps[*]}" SNOWFLAKE_RUN=$RUN SNOWFLAKE_PG_CONFIG=$pg_config
     seed=${seed:-$RANDOM}
     export SNOWFLAKE_SOAK="${minutes:-2} $seed" SNOWFLAKE_TWINS="$((${minutes:-0} * 60 ? minutes * 60 : 10)) $seed"
-    export SNOWFLAKE_SECONDS=$((${minutes:-2} * 15))
+    export SNOWFLAKE_SECONDS=$((${minutes:-1} * 15))
     export HARNESS_RULESFILE=$RUN/rules.yml
     write_rules >"$HARNESS_RULESFILE"
     PERL5LIB=$SOURCE/test/perl attend setsid --wait \

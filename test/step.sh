@@ -200,9 +200,9 @@ installcheck() {
     local tools=$RUN/tools
     local -a size=()
     if [[ $ROOT ]]; then
-        size=(SNOWFLAKE_CRASH_ROUNDS=10)
+        size=(SNOWFLAKE_CRASH_ROUNDS=10 SNOWFLAKE_EACH=50000)
     elif has_integration; then
-        size=(SNOWFLAKE_ROWS=4000000)
+        size=(SNOWFLAKE_ROWS=2000000)
     fi
     as_tester env TEMP_CONFIG="$COPY/stage/server.conf" "${environment[@]}" \
         LD_LIBRARY_PATH="${LIBDIR:+$LIBDIR:}$(echo "$tools"/usr/lib/*-linux-gnu)" \

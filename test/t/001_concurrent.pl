@@ -2,6 +2,8 @@
 # plain calls, in one INSERT ... SELECT, by COPY with a DEFAULT, in a parallel
 # plan.  No duplicate, and the shard's ids increase in the order in which
 # they were minted, whoever minted them.
+#
+# SNOWFLAKE_EACH sets how many ids each of them mints.
 
 use strict;
 use warnings;
@@ -13,7 +15,7 @@ use SnowflakeTest;
 use Test::More;
 
 my $SESSIONS = 16;
-my $EACH     = 200_000;
+my $EACH     = $ENV{SNOWFLAKE_EACH} // 200_000;
 my $TOTAL    = $SESSIONS * $EACH;
 
 my $node = new_server('concurrent', conf => 'fsync = off');
