@@ -1019,12 +1019,12 @@ COMMENT ON FUNCTION snowflake_accept_layout(boolean) IS 'go on with a changed sn
 -- foreign keys, directly or by way of others, change with it: those that are
 -- shorter must, and those that are bigint should, so that ids look alike
 -- wherever they stand.  From bigint that rewrites nothing.  The column can be a
--- bigint afterwards, too, which is also the way back from snowflake.  (Without
--- JIT: the planner takes the look into the catalogs for a query that is worth
--- it.)
+-- bigint afterwards, too.  The way back is the same walk, to bigint and a sequence.
+-- (Without JIT: the planner takes the look into the catalogs for a query that is
+-- worth it.)
 
-CREATE FUNCTION snowflake_adopt(relation regclass, column_name name, shard integer DEFAULT NULL,
-        dry_run boolean DEFAULT true, column_type regtype DEFAULT 'snowflake')
+CREATE FUNCTION snowflake_change_key(relation regclass, column_name name, shard integer,
+        dry_run boolean, column_type regtype, reverts boolean)
     RETURNS SETOF text
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
     SET search_path = pg_catalog, pg_temp
@@ -1054,7 +1054,14 @@ DECLARE
     default_clause text;
     statement text;
     statements text[] := '{}';
+    is_new    boolean := false;
+    verb      text := CASE WHEN reverts THEN 'revert' ELSE 'adopt' END;
+    sequence_name text;        -- of the one that a key goes back to
 BEGIN
+    IF reverts AND (relation IS NULL OR column_name IS NULL OR dry_run IS NULL) THEN
+        RAISE null_value_not_allowed USING
+            MESSAGE = 'relation, column_name and dry_run must not be null';
+    END IF;
     IF relation IS NULL OR column_name IS NULL OR dry_run IS NULL OR column_type IS NULL THEN
         RAISE null_value_not_allowed USING
             MESSAGE = 'relation, column_name, dry_run and column_type must not be null';
@@ -1067,10 +1074,11 @@ BEGIN
     END IF;
     IF pg_is_in_recovery() THEN
         RAISE read_only_sql_transaction USING
-            MESSAGE = 'cannot adopt a column during recovery',
-            HINT = 'Call snowflake_adopt() on the primary server.';
+            MESSAGE = format('cannot %s a column during recovery', verb),
+            HINT = format('Call snowflake_%s() on the primary server.', verb);
     END IF;
-    SELECT c.relname, c.relkind, c.relispartition, pg_has_role(c.relowner, 'USAGE') AS is_owned
+    SELECT c.relname, c.relkind, c.relispartition, c.relnamespace::regnamespace AS schema, c.relacl, c.relowner::regrole AS owner,
+           pg_has_role(c.relowner, 'USAGE') AS is_owned
       INTO class FROM pg_class AS c WHERE c.oid = relation;
     IF NOT FOUND THEN
         RAISE undefined_table USING
@@ -1101,6 +1109,11 @@ BEGIN
             MESSAGE = format('column "%s" of relation "%s" does not exist', column_name, class.relname);
     END IF;
     IF key.attnum < 0 OR key.atttypid NOT IN ('smallint'::regtype, 'integer'::regtype, 'bigint'::regtype, own_type) THEN
+        IF reverts THEN
+            RAISE datatype_mismatch USING
+                MESSAGE = format('column "%s" of relation "%s" holds no snowflakes', column_name, class.relname),
+                DETAIL = format('It is of type %s, not snowflake or bigint.', format_type(key.atttypid, NULL));
+        END IF;
         RAISE datatype_mismatch USING
             MESSAGE = format('column "%s" of table "%s" cannot become a snowflake', column_name, class.relname),
             DETAIL = format('It is of type %s, not smallint, integer or bigint.', format_type(key.atttypid, NULL));
@@ -1117,7 +1130,7 @@ BEGIN
                             CASE WHEN class.relispartition THEN 'a partition' ELSE 'a child' END,
                             (SELECT inhparent::regclass FROM pg_inherits WHERE inhrelid = relation
                               ORDER BY inhseqno LIMIT 1)),
-            HINT = 'Adopt the column of the topmost table: the others change with it.';
+            HINT = format('Call snowflake_%s() for the topmost table: the others change with it.', verb);
     END IF;
     FOR todo IN
         SELECT f.conname, f.confrelid::regclass AS referenced FROM pg_constraint AS f
@@ -1128,7 +1141,7 @@ BEGIN
             MESSAGE = format('column "%s" of table "%s" refers to another key', column_name, class.relname),
             DETAIL = format('By foreign key "%s" its values come from table "%s", so none can be minted for it.',
                             todo.conname, todo.referenced),
-            HINT = 'Adopt the key that it refers to: this column changes with it.';
+            HINT = format('Call snowflake_%s() for the key that it refers to: this column changes with it.', verb);
     END LOOP;
 
     tree := ARRAY(
@@ -1143,6 +1156,42 @@ BEGIN
     minter := format('%s.snowflake_nextval(%s)', own, CASE WHEN shard IS NOT NULL THEN 'integer' END)::regprocedure;
     call := left(format('%s.snowflake_nextval()', own)::regprocedure::text, -1);
     mint := call || coalesce(shard::text, '') || ')';
+    IF reverts THEN
+        -- To a sequence of its own, if the key mints; any other default stays.
+        mint := NULL;
+        IF starts_with(regexp_replace(key.value, '^\((.*)\)::[^()'']+$', '\1'), call) THEN
+            FOR sequence IN
+                SELECT q.oid::regclass AS name FROM pg_depend AS d JOIN pg_class AS q ON q.oid = d.objid AND q.relkind = 'S'
+                 WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
+                   AND d.refobjid = relation AND d.refobjsubid = key.attnum AND d.deptype = 'a'
+            LOOP
+                sequence_name := sequence.name;
+            END LOOP;
+            -- the name that serial would have given it
+            FOR n IN 0..1000 LOOP
+                EXIT WHEN sequence_name IS NOT NULL AND (n = 0 OR to_regclass(sequence_name) IS NULL);
+                sequence_name := format('%s.%I', class.schema,
+                                        concat(left(class.relname, 28), '_', left(column_name, 28), '_seq', nullif(n, 0)));
+                is_new := true;
+            END LOOP;
+            IF is_new THEN
+                statements := ARRAY[format('CREATE SEQUENCE %s;', sequence_name)]
+                    || CASE WHEN class.owner <> current_user::regrole
+                            THEN ARRAY[format('ALTER SEQUENCE %s OWNER TO %s;', sequence_name, class.owner)] END
+                    || ARRAY[format('ALTER SEQUENCE %s OWNED BY %s.%I;', sequence_name, relation, column_name)];
+            END IF;
+            -- Who may insert needs it, as nobody needs it for an id that is minted.
+            statements := statements || ARRAY(
+                SELECT format('GRANT USAGE ON SEQUENCE %s TO %s;', sequence_name,
+                              CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END)
+                  FROM (SELECT grantee, privilege_type FROM aclexplode(class.relacl)
+                        UNION ALL SELECT b.grantee, b.privilege_type FROM pg_attribute AS a, aclexplode(a.attacl) AS b
+                                   WHERE a.attrelid = relation AND NOT a.attisdropped) AS granted
+                 WHERE privilege_type = 'INSERT' AND grantee <> class.owner::oid
+                 GROUP BY grantee ORDER BY grantee::regrole::text);
+            mint := format('nextval(%L::regclass)', sequence_name);
+        END IF;
+    END IF;
     FOR todo IN
         SELECT d.adrelid::regclass AS name, c.relname, pg_get_expr(d.adbin, d.adrelid) AS value
           FROM pg_attrdef AS d
@@ -1154,6 +1203,7 @@ BEGIN
            AND NOT (starts_with(bare.value, call) AND substr(bare.value, length(call) + 1) ~ '^\d*\)$')
          ORDER BY array_position(tree, d.adrelid)
     LOOP
+        EXIT WHEN reverts;
         RAISE object_not_in_prerequisite_state USING
             MESSAGE = format('column "%s" of table "%s" has a default that is not a sequence''s', column_name, todo.relname),
             DETAIL = format('The default is %s.', todo.value),
@@ -1168,7 +1218,7 @@ BEGIN
                 '  FROM pg_catalog.pg_dist_partition'
             INTO distributed, distributed_by;
     END IF;
-    IF relation = ANY (distributed) AND (key.atttypid <> column_type OR key.value IS DISTINCT FROM mint) THEN
+    IF relation = ANY (distributed) AND (key.atttypid <> column_type OR key.value IS DISTINCT FROM coalesce(mint, key.value)) THEN
         obstacle := CASE
             WHEN format('%s.%s', relation::oid, key.attnum) = ANY (distributed_by)
                 THEN 'the type or the default of a distribution column'
@@ -1177,66 +1227,68 @@ BEGIN
         END;
         IF obstacle IS NOT NULL THEN
             RAISE feature_not_supported USING
-                MESSAGE = format('cannot adopt column "%s" of table "%s", which Citus distributes',
-                                 column_name, class.relname),
+                MESSAGE = format('cannot %s column "%s" of table "%s", which Citus distributes',
+                                 verb, column_name, class.relname),
                 DETAIL = format('Citus does not change %s.', obstacle),
-                HINT = 'Call undistribute_table(), adopt the column, and distribute the table again. '
-                       'Better adopt a column before its table is distributed.';
+                HINT = format('Call undistribute_table(), %s the column, and distribute the table again.', verb)
+                    || CASE WHEN reverts THEN '' ELSE ' Better adopt a column before its table is distributed.' END;
         END IF;
     END IF;
 
-    -- Will the default work?  snowflake_shard() complains where the library is
-    -- not preloaded, or the layout is not the recorded one.
-    EXECUTE format('SELECT %s.snowflake_shard(-1::bigint)', own) INTO last_shard;
-    own_shards := current_setting('snowflake.shards');
-    IF shard IS NULL AND btrim(own_shards) = '' THEN
-        RAISE object_not_in_prerequisite_state USING
-            MESSAGE = 'no shard is configured for this server',
-            HINT = 'Set "snowflake.shards" to the shards that are this server''s alone, such as ''5'' or ''0-7'', '
-                   'or name a shard, as in snowflake_adopt(''photos'', ''id'', 5).';
-    END IF;
-    IF NOT shard BETWEEN 0 AND last_shard THEN
-        RAISE invalid_parameter_value USING
-            MESSAGE = format('shard %s is out of range', shard),
-            DETAIL = format('The layout has shards 0 to %s.', last_shard);
-    END IF;
-    IF shard IS NOT NULL AND own_shards ~ '^\s*auto' THEN
-        RAISE object_not_in_prerequisite_state USING
-            MESSAGE = format('shard %s is this server''s for the time of a lease only', shard),
-            DETAIL = format('"snowflake.shards" is "%s".', own_shards),
-            HINT = 'Name no shard, to mint on those that the server has leased.';
-    END IF;
-    IF btrim(own_shards) <> '' AND shard IS NOT NULL AND NOT EXISTS (
-            SELECT FROM string_to_table(own_shards, ',') AS element,
-                        regexp_match(element, '(\d+)\s*(?:-\s*(\d+))?') AS ends
-             WHERE shard BETWEEN ends[1]::bigint AND coalesce(ends[2], ends[1])::bigint) THEN
-        RAISE insufficient_privilege USING
-            MESSAGE = format('shard %s is not one of this server''s', shard),
-            DETAIL = format('"snowflake.shards" is "%s".', own_shards),
-            HINT = 'Name one of them, or none to mint on all of them.';
-    END IF;
-    IF NOT has_function_privilege(minter, 'EXECUTE') THEN
-        RAISE insufficient_privilege USING
-            MESSAGE = 'permission denied for function snowflake_nextval';
-    END IF;
+    IF NOT reverts THEN
+        -- Will the default work?  snowflake_shard() complains where the library is
+        -- not preloaded, or the layout is not the recorded one.
+        EXECUTE format('SELECT %s.snowflake_shard(-1::bigint)', own) INTO last_shard;
+        own_shards := current_setting('snowflake.shards');
+        IF shard IS NULL AND btrim(own_shards) = '' THEN
+            RAISE object_not_in_prerequisite_state USING
+                MESSAGE = 'no shard is configured for this server',
+                HINT = 'Set "snowflake.shards" to the shards that are this server''s alone, such as ''5'' or ''0-7'', '
+                       'or name a shard, as in snowflake_adopt(''photos'', ''id'', 5).';
+        END IF;
+        IF NOT shard BETWEEN 0 AND last_shard THEN
+            RAISE invalid_parameter_value USING
+                MESSAGE = format('shard %s is out of range', shard),
+                DETAIL = format('The layout has shards 0 to %s.', last_shard);
+        END IF;
+        IF shard IS NOT NULL AND own_shards ~ '^\s*auto' THEN
+            RAISE object_not_in_prerequisite_state USING
+                MESSAGE = format('shard %s is this server''s for the time of a lease only', shard),
+                DETAIL = format('"snowflake.shards" is "%s".', own_shards),
+                HINT = 'Name no shard, to mint on those that the server has leased.';
+        END IF;
+        IF btrim(own_shards) <> '' AND shard IS NOT NULL AND NOT EXISTS (
+                SELECT FROM string_to_table(own_shards, ',') AS element,
+                            regexp_match(element, '(\d+)\s*(?:-\s*(\d+))?') AS ends
+                 WHERE shard BETWEEN ends[1]::bigint AND coalesce(ends[2], ends[1])::bigint) THEN
+            RAISE insufficient_privilege USING
+                MESSAGE = format('shard %s is not one of this server''s', shard),
+                DETAIL = format('"snowflake.shards" is "%s".', own_shards),
+                HINT = 'Name one of them, or none to mint on all of them.';
+        END IF;
+        IF NOT has_function_privilege(minter, 'EXECUTE') THEN
+            RAISE insufficient_privilege USING
+                MESSAGE = 'permission denied for function snowflake_nextval';
+        END IF;
 
-    -- Existing ids have to be below those of any shard from now on.  These
-    -- begin with the tick of an id that is minted now, which also tries the
-    -- default out.  A dry run mints nothing, and goes by the clock.  If the default
-    -- stays, ids may be of this very tick.
-    EXECUTE format('SELECT max(%I) FROM %s', column_name, relation) INTO greatest;
-    IF dry_run THEN
-        EXECUTE format('SELECT %s.snowflake_floor(clock_timestamp())', own) INTO least;
-    ELSE
-        EXECUTE 'SELECT ' || mint INTO probe;
-        EXECUTE format('SELECT %1$s.snowflake_floor(%1$s.snowflake_timestamp($1))', own) INTO least USING probe;
-    END IF;
-    IF greatest >= least AND mint IS DISTINCT FROM key.value THEN
-        RAISE object_not_in_prerequisite_state USING
-            MESSAGE = format('column "%s" of table "%s" holds an id that is not below those to be minted',
-                             column_name, class.relname),
-            DETAIL = format('Its greatest id is %s, and the least that could be minted now is %s.', greatest, least),
-            HINT = 'Choose a layout (snowflake.layout) in which the existing ids lie in the past.';
+        -- Existing ids have to be below those of any shard from now on.  These
+        -- begin with the tick of an id that is minted now, which also tries the
+        -- default out.  A dry run mints nothing, and goes by the clock.  If the default
+        -- stays, ids may be of this very tick.
+        EXECUTE format('SELECT max(%I) FROM %s', column_name, relation) INTO greatest;
+        IF dry_run THEN
+            EXECUTE format('SELECT %s.snowflake_floor(clock_timestamp())', own) INTO least;
+        ELSE
+            EXECUTE 'SELECT ' || mint INTO probe;
+            EXECUTE format('SELECT %1$s.snowflake_floor(%1$s.snowflake_timestamp($1))', own) INTO least USING probe;
+        END IF;
+        IF greatest >= least AND mint IS DISTINCT FROM key.value THEN
+            RAISE object_not_in_prerequisite_state USING
+                MESSAGE = format('column "%s" of table "%s" holds an id that is not below those to be minted',
+                                 column_name, class.relname),
+                DETAIL = format('Its greatest id is %s, and the least that could be minted now is %s.', greatest, least),
+                HINT = 'Choose a layout (snowflake.layout) in which the existing ids lie in the past.';
+        END IF;
     END IF;
 
     -- An identity comes off in a statement of its own, as the server wants it.
@@ -1249,6 +1301,7 @@ BEGIN
                           AND d.refobjid = m.attrelid AND d.refobjsubid = m.attnum AND d.deptype = 'i')
          ORDER BY array_position(tree, m.attrelid)
     LOOP
+        EXIT WHEN reverts;
         statements := statements || format('ALTER TABLE %s ALTER COLUMN %I DROP IDENTITY;', todo.name, column_name);
     END LOOP;
 
@@ -1274,7 +1327,8 @@ BEGIN
             SELECT relid, attname, max(level) AS level FROM referring GROUP BY relid, attname
         )
         SELECT x.relid::regclass AS name, x.attname, x.level, c.relname, a.atttypid,
-               a.atttypid = column_type OR b.typtype = 'd' AND b.typbasetype IN ('bigint'::regtype, own_type) AS is_done,
+               CASE WHEN reverts THEN own_type NOT IN (a.atttypid, b.typbasetype)
+                    ELSE a.atttypid = column_type OR b.typtype = 'd' AND b.typbasetype IN ('bigint'::regtype, own_type) END AS is_done,
                lead(ROW(x.level, x.relid)) OVER follow IS DISTINCT FROM ROW(x.level, x.relid) AS is_last,
                -- what the server would not let the type be changed under
                concat_ws(', ',
@@ -1336,12 +1390,14 @@ BEGIN
                 MESSAGE = format('cannot change the type of column "%s" of table "%s"', todo.attname, todo.relname),
                 DETAIL = format('In the way: %s.', todo.obstacle),
                 HINT = 'Drop what is in the way, and create it again afterwards.'
-                    || CASE WHEN todo.atttypid = 'bigint'::regtype
+                    || CASE WHEN reverts
+                            THEN ' A generated column keeps its values by ALTER COLUMN ... DROP EXPRESSION. For partitions by the column see doc/install.md.'
+                            WHEN todo.atttypid = 'bigint'::regtype
                             THEN format(' Or keep bigint, which mints as well: ALTER TABLE %s ALTER COLUMN %I SET DEFAULT %s;',
                                         todo.name, todo.attname, mint)
                             ELSE '' END;
         END IF;
-        IF todo.level = 0 AND todo.attname = column_name AND mint IS DISTINCT FROM key.value THEN
+        IF todo.level = 0 AND todo.attname = column_name AND mint IS DISTINCT FROM key.value AND mint IS NOT NULL THEN
             default_clause := format('ALTER COLUMN %I SET DEFAULT %s', column_name, mint);
         END IF;
         IF todo.is_last THEN
@@ -1366,13 +1422,17 @@ BEGIN
           JOIN pg_depend AS d ON d.refclassid = 'pg_class'::regclass
                AND d.refobjid = m.attrelid AND d.refobjsubid = m.attnum
           JOIN pg_class AS s ON d.classid = 'pg_class'::regclass AND s.oid = d.objid AND s.relkind = 'S'
-         WHERE m.attrelid = ANY (tree) AND m.attname = column_name AND d.deptype = 'a'
+         WHERE m.attrelid = ANY (tree) AND m.attname = column_name AND d.deptype = 'a' AND NOT reverts
          ORDER BY s.relname, s.oid
     LOOP
         statements := statements
             || format(CASE WHEN sequence.is_shared THEN 'ALTER SEQUENCE %s OWNED BY NONE;' ELSE 'DROP SEQUENCE %s;' END,
                       sequence.name);
     END LOOP;
+
+    IF sequence_name IS NOT NULL THEN
+        statements := statements || format('SELECT setval(%L, max(%I)) FROM %s HAVING max(%2$I) > 0;', sequence_name, column_name, relation);
+    END IF;
 
     FOREACH statement IN ARRAY statements LOOP
         IF NOT dry_run THEN
@@ -1383,6 +1443,16 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION snowflake_adopt(relation regclass, column_name name, shard integer DEFAULT NULL,
+        dry_run boolean DEFAULT true, column_type regtype DEFAULT 'snowflake')
+    RETURNS SETOF text LANGUAGE sql VOLATILE PARALLEL UNSAFE
+    BEGIN ATOMIC SELECT snowflake_change_key(relation, column_name, shard, dry_run, column_type, false); END;
+CREATE FUNCTION snowflake_revert(relation regclass, column_name name, dry_run boolean DEFAULT true)
+    RETURNS SETOF text LANGUAGE sql VOLATILE PARALLEL UNSAFE
+    BEGIN ATOMIC SELECT snowflake_change_key(relation, column_name, NULL::integer, dry_run, 'bigint'::regtype, true); END;
+
+COMMENT ON FUNCTION snowflake_change_key(regclass, name, integer, boolean, regtype, boolean) IS 'called by snowflake_adopt and snowflake_revert';
+COMMENT ON FUNCTION snowflake_revert(regclass, name, boolean) IS 'turn a key that mints itself into a bigint with a sequence';
 COMMENT ON FUNCTION snowflake_adopt(regclass, name, integer, boolean, regtype) IS 'turn a serial, identity or integer key into one that mints itself';
 
 -- Audit: what a column holds that it should not, found in one pass.

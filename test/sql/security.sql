@@ -250,6 +250,7 @@ INSERT INTO public.clicks SELECT public.snowflake_encode('2026-01-20Z', 5, 4095)
 TABLE public.recent;
 SELECT * FROM public.snowflake_adopt('public.orders', 'id', 5);
 SELECT * FROM public.snowflake_adopt('public.orders', 'id', 5, false);
+SELECT * FROM public.snowflake_revert('public.orders', 'id', false);
 SELECT * FROM public.snowflake_audit('public.clicks', 'id', NULL, '0-4', '2026-02-01Z');
 SELECT finding, ids FROM public.snowflake_audit('public.clicks', 'id', 'discord');
 SELECT * FROM public.snowflake_audit('public.clicks', 'id', 'discord', '0,x');
