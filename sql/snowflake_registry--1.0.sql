@@ -15,121 +15,170 @@
 --	  end of the last id minted, never below lease_from.
 --	* A shard whose lease_until has passed is free.  The next lease begins at
 --	  the old lease_until, or later.  No lease begins before not_before, the
---	  time at which the registry was made or was fenced last.
---	* "now" is this server's clock, read under the lock on the one row of
---	  snowflake_registry_state.  All calls take that lock, one after the other.
+--	  time at which the registry was opened or was fenced last.
+--	* "now" is this server's clock, read under a lock that all calls, and all
+--	  functions for people, take first: one after the other.  It lets nobody
+--	  else write, so what they find is what they change.
 --
 -- A fence is a number that each call of a holder swaps for a greater one.  Two
 -- servers that believe to be the same holder find out by it: the second to
 -- call presents a number that is old.
 --
--- What the registry committed and lost, by a restore or by a failover to a
--- standby that lagged, is made good by the fence in time: see
--- snowflake_registry_fence().
+-- All of that holds as long as the registry keeps what it committed.  A registry
+-- that lost something is fenced: no lease begins before the end of all that it
+-- may have forgotten.  Leases that it remembers, and that are in force, are
+-- renewed: nobody else can have got one of these shards, since that takes its
+-- end.  (A lease that was released early is the exception: its holder does not
+-- claim it.)
+--
+--	* It is born closed, and leases nothing until snowflake_registry_open() says
+--	  how long a lease of before can last.
+--	* It finds that it was put back.  snowflake_registry_place() changes if files
+--	  are copied, a timeline begins or the database is another.  The row of the
+--	  state has the transaction that wrote it, in "writer", which is its xmin
+--	  unless a dump brought it.  Such a row stands beside the one that CREATE
+--	  EXTENSION made, which is closed: a restored dump is closed.
+--	* A server's call proves that it lost something: see
+--	  snowflake_registry_losses().
+--
+-- Rights.  Two functions run with the rights of the extension's owner: _lease and
+-- _release.  They name what they call by its oid, since their bodies are parsed
+-- when they are made.  What these call names objects by their schema, and finds
+-- all else in pg_catalog, with arguments of the very types, so that no other
+-- function fits better.  So nobody but the schema's owner can slip in something
+-- of his, and _guard refuses a schema whose owner is no superuser.
 
-CREATE TABLE snowflake_registry_state (
-    only_row   boolean PRIMARY KEY DEFAULT true CHECK (only_row),
-    layout     text,
-    last_shard int CHECK (last_shard >= 0),
-    place      text NOT NULL,
-    not_before timestamptz NOT NULL
+SET LOCAL search_path = pg_catalog, pg_temp;
+
+CREATE FUNCTION @extschema@.snowflake_registry_guard() RETURNS void
+    LANGUAGE plpgsql STABLE PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    owner name := (SELECT a.rolname FROM pg_namespace AS n
+                     JOIN pg_database AS d ON d.datname = current_database()
+                     JOIN pg_roles AS a ON a.oid = CASE n.nspowner WHEN 'pg_database_owner'::regrole THEN d.datdba ELSE n.nspowner END
+                    WHERE n.oid = '@extschema@'::regnamespace AND NOT a.rolsuper);
+BEGIN
+    IF owner IS NOT NULL THEN
+        RAISE insufficient_privilege USING
+            MESSAGE = 'the snowflake registry is in a schema whose owner is not a superuser',
+            DETAIL = format('Schema %s belongs to "%s", who could put functions of his own in the place of the registry''s.', '@extschema@', owner),
+            HINT = 'Run CREATE SCHEMA snowflake_registry and CREATE EXTENSION snowflake_registry SCHEMA snowflake_registry as a superuser, or give this schema to one.';
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_guard() IS 'refuse a schema whose owner is not a superuser';
+SELECT @extschema@.snowflake_registry_guard();
+
+CREATE TABLE @extschema@.snowflake_registry_state (
+    number        text NOT NULL,
+    is_open       boolean NOT NULL,
+    layout        text,
+    last_shard    int,
+    not_before    timestamptz NOT NULL,
+    longest_lease interval NOT NULL,
+    max_lease     interval NOT NULL,
+    max_shards    int NOT NULL,
+    first_unused  int NOT NULL,
+    place         text NOT NULL,
+    writer        xid
 );
 
-CREATE TABLE snowflake_registry_holders (
+CREATE TABLE @extschema@.snowflake_registry_holders (
     holder  text PRIMARY KEY,
+    role    name NOT NULL,
     host    text NOT NULL,
     fence   bigint NOT NULL,
     lease   interval NOT NULL,
     seen_at timestamptz NOT NULL
 );
 
-CREATE TABLE snowflake_registry_shards (
+CREATE TABLE @extschema@.snowflake_registry_shards (
     shard        int PRIMARY KEY CHECK (shard >= 0),
     holder       text,
     lease_from   timestamptz,
     lease_until  timestamptz,
+    is_revoked   boolean NOT NULL DEFAULT false,
     reserved_for text,
     CHECK ((holder IS NULL) = (lease_from IS NULL)),
     CHECK (lease_until >= lease_from)
 );
+CREATE INDEX snowflake_registry_shards_of_holder ON @extschema@.snowflake_registry_shards (holder);
+CREATE INDEX snowflake_registry_shards_by_end ON @extschema@.snowflake_registry_shards (lease_until, shard) WHERE reserved_for IS NULL;
+CREATE INDEX snowflake_registry_shards_reserved ON @extschema@.snowflake_registry_shards (shard) WHERE reserved_for IS NOT NULL;
 
-SELECT pg_extension_config_dump('snowflake_registry_state', '');
-SELECT pg_extension_config_dump('snowflake_registry_holders', '');
-SELECT pg_extension_config_dump('snowflake_registry_shards', '');
+SELECT pg_extension_config_dump('@extschema@.snowflake_registry_state', '');
+SELECT pg_extension_config_dump('@extschema@.snowflake_registry_holders', '');
+SELECT pg_extension_config_dump('@extschema@.snowflake_registry_shards', '');
 
-COMMENT ON TABLE snowflake_registry_state IS 'the layout of all ids, and the time before which no new lease begins';
-COMMENT ON COLUMN snowflake_registry_state.layout IS 'the layout of the servers that lease here; none before the first of them called';
-COMMENT ON COLUMN snowflake_registry_state.last_shard IS 'the shards of the layout are 0 to this one';
-COMMENT ON COLUMN snowflake_registry_state.place IS 'where the registry is: another place fences it';
-COMMENT ON COLUMN snowflake_registry_state.not_before IS 'no new lease begins before this time';
-COMMENT ON TABLE snowflake_registry_holders IS 'the servers that lease shards';
-COMMENT ON COLUMN snowflake_registry_holders.holder IS 'a random number, which a server keeps as long as it goes on in the same place';
-COMMENT ON COLUMN snowflake_registry_holders.host IS 'the server, for people';
-COMMENT ON COLUMN snowflake_registry_holders.fence IS 'a number that each call of the holder swaps for a greater one';
-COMMENT ON COLUMN snowflake_registry_holders.lease IS 'the length of the leases that it asked for last';
-COMMENT ON COLUMN snowflake_registry_holders.seen_at IS 'when it called last';
-COMMENT ON TABLE snowflake_registry_shards IS 'the last lease of each shard';
-COMMENT ON COLUMN snowflake_registry_shards.shard IS 'the shard';
-COMMENT ON COLUMN snowflake_registry_shards.holder IS 'who has the lease, or had it';
-COMMENT ON COLUMN snowflake_registry_shards.lease_from IS 'the holder mints ids from this time on';
-COMMENT ON COLUMN snowflake_registry_shards.lease_until IS 'and before this one; then the shard is free';
-COMMENT ON COLUMN snowflake_registry_shards.reserved_for IS 'never leased, for this reason';
+COMMENT ON TABLE @extschema@.snowflake_registry_state IS 'the layout of all ids, and the time before which no new lease begins';
+COMMENT ON COLUMN @extschema@.snowflake_registry_state.number IS 'the random number of this registry';
+COMMENT ON COLUMN @extschema@.snowflake_registry_state.is_open IS 'whether it leases shards';
+COMMENT ON COLUMN @extschema@.snowflake_registry_state.layout IS 'the layout of the servers that lease here; none before the first of them called';
+COMMENT ON COLUMN @extschema@.snowflake_registry_state.last_shard IS 'the shards of the layout are 0 to this one';
+COMMENT ON COLUMN @extschema@.snowflake_registry_state.not_before IS 'no new lease begins before this time';
+COMMENT ON COLUMN @extschema@.snowflake_registry_state.longest_lease IS 'no server had a longer lease, as far as is known; 0: nothing is known';
+COMMENT ON COLUMN @extschema@.snowflake_registry_state.max_lease IS 'no server gets a longer lease';
+COMMENT ON COLUMN @extschema@.snowflake_registry_state.max_shards IS 'no server gets more shards';
+COMMENT ON COLUMN @extschema@.snowflake_registry_state.first_unused IS 'each shard below this one was leased or reserved';
+COMMENT ON COLUMN @extschema@.snowflake_registry_state.place IS 'where the registry is: another place fences it';
+COMMENT ON COLUMN @extschema@.snowflake_registry_state.writer IS 'the transaction that wrote this row: another one than its xmin fences it';
+COMMENT ON TABLE @extschema@.snowflake_registry_holders IS 'the servers that lease shards';
+COMMENT ON COLUMN @extschema@.snowflake_registry_holders.holder IS 'a random number, which a server keeps as long as it goes on in the same place';
+COMMENT ON COLUMN @extschema@.snowflake_registry_holders.role IS 'the role that it logs in as; no other role can call in its name';
+COMMENT ON COLUMN @extschema@.snowflake_registry_holders.host IS 'the server, for people';
+COMMENT ON COLUMN @extschema@.snowflake_registry_holders.fence IS 'a number that each call of the holder swaps for a greater one';
+COMMENT ON COLUMN @extschema@.snowflake_registry_holders.lease IS 'the length of the leases that it asked for last';
+COMMENT ON COLUMN @extschema@.snowflake_registry_holders.seen_at IS 'when it called last';
+COMMENT ON TABLE @extschema@.snowflake_registry_shards IS 'the last lease of each shard';
+COMMENT ON COLUMN @extschema@.snowflake_registry_shards.shard IS 'the shard';
+COMMENT ON COLUMN @extschema@.snowflake_registry_shards.holder IS 'who has the lease, or had it';
+COMMENT ON COLUMN @extschema@.snowflake_registry_shards.lease_from IS 'the holder mints ids from this time on';
+COMMENT ON COLUMN @extschema@.snowflake_registry_shards.lease_until IS 'and before this one; then the shard is free';
+COMMENT ON COLUMN @extschema@.snowflake_registry_shards.is_revoked IS 'the lease is not renewed any more';
+COMMENT ON COLUMN @extschema@.snowflake_registry_shards.reserved_for IS 'never leased, for this reason';
 
--- Where the registry is: the server, its timeline, and the database.  Each
--- failover and each recovery of a backup begins a new timeline, and a restored
--- dump is in another database.  A managed server may withhold this.
-CREATE FUNCTION snowflake_registry_place() RETURNS text
+-- Where the registry is: the server, its timeline, the database, and when the
+-- file PG_VERSION of the data directory got its inode.  Each failover and each
+-- recovery of a backup begins a new timeline; a restored dump is in another
+-- database; files that are copied have inodes of another time.  What a managed
+-- server withholds is "unknown".
+CREATE FUNCTION @extschema@.snowflake_registry_place() RETURNS text
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
     SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    server   text := 'unknown';
+    timeline text := 'unknown';
+    files    text := 'unknown';
 BEGIN
-    RETURN (SELECT system_identifier FROM pg_control_system())
-        || '/' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)
-        || '/' || (SELECT oid FROM pg_database WHERE datname = current_database());
-EXCEPTION
-    WHEN insufficient_privilege OR feature_not_supported OR undefined_function THEN
-        RETURN 'unknown';
+    BEGIN
+        server := (SELECT system_identifier FROM pg_control_system());
+    EXCEPTION WHEN insufficient_privilege OR feature_not_supported OR undefined_function THEN
+    END;
+    BEGIN
+        timeline := substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8);
+    EXCEPTION WHEN insufficient_privilege OR feature_not_supported OR undefined_function THEN
+    END;
+    BEGIN
+        files := extract(epoch FROM (pg_stat_file('PG_VERSION')).change)::bigint;
+    EXCEPTION WHEN insufficient_privilege OR feature_not_supported OR undefined_function THEN
+    END;
+    RETURN concat_ws('/', server, timeline, (SELECT oid FROM pg_database WHERE datname = current_database()), files);
 END
 $$;
-COMMENT ON FUNCTION snowflake_registry_place() IS 'where the registry is: the server, its timeline, and the database';
+COMMENT ON FUNCTION @extschema@.snowflake_registry_place() IS 'where the registry is: the server, its timeline, the database, and the time of its files';
 
--- No new lease begins before the end of all leases that the registry may have
--- forgotten.  Leases that it remembers, and that are in force, can be renewed:
--- nobody else can have got one of these shards, since that takes its end.  (A
--- lease that was released early is the exception: its holder does not claim it.)
-CREATE FUNCTION snowflake_registry_fence(longest_lease interval DEFAULT NULL) RETURNS timestamptz
+-- Wait for the registry's lock.  The wait is shorter than that of a server for
+-- its answer: who waits because an administrator has an open transaction is told.
+CREATE FUNCTION @extschema@.snowflake_registry_lock() RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
-    SET search_path = pg_catalog, @extschema@, pg_temp
+    SET search_path = pg_catalog, pg_temp
+    SET lock_timeout = '3s'
 AS $$
-#variable_conflict use_column
 DECLARE
-    fenced_until timestamptz;
-BEGIN
-    -- a registry may have forgotten all
-    INSERT INTO snowflake_registry_state (place, not_before)
-    VALUES (snowflake_registry_place(), '-infinity')
-    ON CONFLICT DO NOTHING;
-    PERFORM FROM snowflake_registry_state FOR UPDATE;
-    UPDATE snowflake_registry_state
-       SET place = snowflake_registry_place(),
-           not_before = greatest(not_before, clock_timestamp()
-               + coalesce($1, (SELECT max(lease) FROM snowflake_registry_holders WHERE lease > '0'), '10 min'))
-     RETURNING not_before INTO fenced_until;
-    RAISE LOG USING MESSAGE = format('the snowflake registry is fenced: no new lease begins before %s', fenced_until);
-    RETURN fenced_until;
-END
-$$;
-COMMENT ON FUNCTION snowflake_registry_fence(interval) IS 'let no new lease begin before the end of all that the registry may have forgotten';
-
--- What each call does first: it waits for its turn, makes the registry's row at
--- the first call, and fences a registry that was moved.  Gives not_before.
-CREATE FUNCTION snowflake_registry_enter(layout text, last_shard int) RETURNS timestamptz
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
-    SET search_path = pg_catalog, @extschema@, pg_temp
-AS $$
-#variable_conflict use_column
-DECLARE
-    state snowflake_registry_state;
+    who text;
 BEGIN
     -- each statement has to see what the call before it committed
     IF current_setting('transaction_isolation') <> 'read committed' THEN
@@ -141,245 +190,627 @@ BEGIN
     IF current_setting('synchronous_commit') IN ('off', 'local') THEN
         PERFORM set_config('synchronous_commit', 'on', true);
     END IF;
-    INSERT INTO snowflake_registry_state (layout, last_shard, place, not_before)
-    VALUES ($1, $2, snowflake_registry_place(), clock_timestamp())
-    ON CONFLICT DO NOTHING;
-    SELECT * INTO state FROM snowflake_registry_state FOR UPDATE;
-    UPDATE snowflake_registry_state SET layout = $1, last_shard = $2 WHERE layout IS NULL;
-    IF state.layout <> $1 THEN
+    LOCK TABLE @extschema@.snowflake_registry_state, @extschema@.snowflake_registry_holders,
+               @extschema@.snowflake_registry_shards IN EXCLUSIVE MODE;
+EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+    SELECT string_agg(coalesce(format('Process %s of user "%s" (%s) has been in a transaction since %s.',
+                                      a.pid, a.usename, a.state, a.xact_start),
+                               'A prepared transaction has it.'), ' ')
+      INTO who
+      FROM (SELECT DISTINCT pid FROM pg_locks
+             WHERE granted AND locktype = 'relation' AND mode <> 'AccessShareLock'
+               AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+               AND relation IN ('@extschema@.snowflake_registry_state'::regclass,
+                                '@extschema@.snowflake_registry_holders'::regclass,
+                                '@extschema@.snowflake_registry_shards'::regclass)
+               AND pid IS DISTINCT FROM pg_backend_pid()) AS l
+      LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid;
+    RAISE lock_not_available USING
+        MESSAGE = 'another transaction has locked the snowflake registry',
+        DETAIL = coalesce(who, 'It has ended by now.'),
+        HINT = 'Commit it or roll it back. pg_terminate_backend() ends a process, ROLLBACK PREPARED a prepared transaction.';
+END
+$$;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_lock() IS 'wait for the registry''s lock';
+
+-- Write the state.  The row has to be written twice in the same transaction, or
+-- subtransaction, to have its own xmin.
+CREATE FUNCTION @extschema@.snowflake_registry_write(state @extschema@.snowflake_registry_state) RETURNS void
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    DELETE FROM @extschema@.snowflake_registry_state;
+    INSERT INTO @extschema@.snowflake_registry_state SELECT ($1).*;
+    UPDATE @extschema@.snowflake_registry_state SET place = @extschema@.snowflake_registry_place(), writer = xmin;
+END
+$$;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_write(@extschema@.snowflake_registry_state) IS 'write the state, here and now';
+
+-- Let no lease begin before this time.
+CREATE FUNCTION @extschema@.snowflake_registry_fence_until(state @extschema@.snowflake_registry_state, until timestamptz, why text)
+    RETURNS @extschema@.snowflake_registry_state
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    state.not_before := greatest(state.not_before, until);
+    PERFORM @extschema@.snowflake_registry_write(state);
+    RAISE LOG USING
+        MESSAGE = format('the snowflake registry is fenced: no new lease begins before %s', state.not_before),
+        DETAIL = why;
+    RETURN state;
+END
+$$;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_fence_until(@extschema@.snowflake_registry_state, timestamptz, text)
+    IS 'let no new lease begin before a time';
+
+-- How long a lease can last that the registry has forgotten.
+CREATE FUNCTION @extschema@.snowflake_registry_longest(state @extschema@.snowflake_registry_state) RETURNS interval
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$ SELECT CASE WHEN ($1).longest_lease > interval '0' THEN ($1).longest_lease ELSE ($1).max_lease END $$;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_longest(@extschema@.snowflake_registry_state)
+    IS 'how long a lease can last that the registry has forgotten';
+
+-- What each function does first: it waits for its turn, and fences a registry
+-- that was put back.  Gives the state.
+CREATE FUNCTION @extschema@.snowflake_registry_enter() RETURNS @extschema@.snowflake_registry_state
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    here   text;
+    state  @extschema@.snowflake_registry_state;
+    rows   bigint;
+    own    @extschema@.snowflake_registry_state;
+BEGIN
+    PERFORM @extschema@.snowflake_registry_lock();
+    here := @extschema@.snowflake_registry_place();
+    SELECT count(*) INTO rows FROM @extschema@.snowflake_registry_state;
+    -- the row of a restored dump has the settings; it is not open if another is not
+    SELECT * INTO state FROM @extschema@.snowflake_registry_state AS s ORDER BY s.is_open DESC, s.writer = s.xmin DESC LIMIT 1;
+    SELECT * INTO own FROM @extschema@.snowflake_registry_state AS s WHERE s.writer = s.xmin LIMIT 1;
+    IF rows = 1 AND own.place = here THEN
+        RETURN own;
+    END IF;
+    IF rows = 0 THEN
+        state := ROW(right(replace(gen_random_uuid()::text, '-', ''), 16), false, NULL, NULL, '-infinity', '0', '1 day', 1024, 0, here, NULL);
+        PERFORM @extschema@.snowflake_registry_write(state);
+        RETURN state;
+    END IF;
+    SELECT bool_and(s.is_open), max(s.not_before), max(s.longest_lease), coalesce(own.number, state.number), 0
+      INTO state.is_open, state.not_before, state.longest_lease, state.number, state.first_unused
+      FROM @extschema@.snowflake_registry_state AS s;
+    RETURN @extschema@.snowflake_registry_fence_until(state,
+        clock_timestamp() + @extschema@.snowflake_registry_longest(state),
+        CASE WHEN rows = 1 AND own.place IS NOT NULL
+             THEN format('It was at %s, and is at %s.', state.place, here)
+             ELSE 'A dump brought its state.' END);
+END
+$$;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_enter() IS 'wait for the registry''s lock, and fence a registry that was put back';
+SELECT @extschema@.snowflake_registry_enter() IS NOT NULL AS made;
+
+-- What a call for leases, or a release, proves that this registry has forgotten.
+--
+-- Each of these happens when nothing was lost, and gives no row:
+--
+--	* An answer, a renewal's or a release's, got lost.  Then the holder's fence in
+--	  the registry is the one of that call, so at least "confirmed", and its
+--	  leases end when it knows, or later.
+--	* The first call of a holder got lost on its way.  The registry does not know
+--	  it, and nothing of it is confirmed.
+--	* A release lowered an end.  A server stores that it does not hold a shard any
+--	  more before it tells the registry, so it does not claim it.
+--	* A clone, or the server that it is of, presents an old fence.  The caller
+--	  looks for that first, and does not get here.
+--	* A server was off for long.  Holders are not forgotten, and leases that are
+--	  over are no claim.
+--	* A lease was revoked: its end stays.  A shard was reserved: that waits for
+--	  the end of its lease.
+--	* A restored server presents numbers of before: it is a new holder, since its
+--	  place has changed, and knows nothing.
+CREATE FUNCTION @extschema@.snowflake_registry_losses(
+    state @extschema@.snowflake_registry_state, known @extschema@.snowflake_registry_holders,
+    confirmed bigint, registry text, held int[], held_from timestamptz[], held_until timestamptz[])
+RETURNS TABLE (shard int, lease_from timestamptz, lease_until timestamptz, what text)
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 1
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF registry <> state.number THEN
+        RETURN QUERY SELECT NULL::int, NULL::timestamptz, NULL::timestamptz,
+            format('it is registry %s, and the server knows registry %s', state.number, registry);
+    END IF;
+    IF known.fence IS NULL AND confirmed > 0 THEN
+        RETURN QUERY SELECT NULL::int, NULL::timestamptz, NULL::timestamptz, 'it does not know this holder';
+    ELSIF known.fence < confirmed THEN
+        RETURN QUERY SELECT NULL::int, NULL::timestamptz, NULL::timestamptz,
+            format('it has forgotten calls of this holder since %s', known.seen_at);
+    END IF;
+    RETURN QUERY
+    SELECT c.shard, c.lease_from, c.lease_until,
+           CASE WHEN s.holder IS NULL OR s.lease_until <= c.lease_from THEN format('it does not know this lease of shard %s', c.shard)
+                WHEN s.holder = known.holder THEN format('its lease of shard %s ends at %s', c.shard, s.lease_until)
+                ELSE format('shard %s was given to %s at %s', c.shard, h.host, s.lease_from) END
+      FROM unnest(held, held_from, held_until) AS c (shard, lease_from, lease_until)
+      LEFT JOIN @extschema@.snowflake_registry_shards AS s ON s.shard = c.shard
+      LEFT JOIN @extschema@.snowflake_registry_holders AS h ON h.holder = s.holder
+     WHERE c.lease_until > clock_timestamp()
+       AND (s.holder IS NULL
+            OR s.holder = known.holder AND s.lease_until < c.lease_until
+            OR s.holder IS DISTINCT FROM known.holder AND s.lease_from < c.lease_until)
+     ORDER BY c.shard;
+END
+$$;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_losses(@extschema@.snowflake_registry_state, @extschema@.snowflake_registry_holders,
+    bigint, text, int[], timestamptz[], timestamptz[]) IS 'what a call proves that the registry has forgotten';
+
+-- Shards for "auto": those that the caller likes, then those that nobody ever
+-- used, then those longest unused.  The search for never used ones goes on where
+-- the last one ended, so that no call looks at the whole layout.
+CREATE FUNCTION @extschema@.snowflake_registry_find(
+    state @extschema@.snowflake_registry_state, now timestamptz, count int, preferred int[]) RETURNS int[]
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    was   int := state.first_unused;
+    found_shards int[];
+BEGIN
+    found_shards := ARRAY(
+        SELECT p.shard FROM (SELECT DISTINCT unnest(preferred) AS shard) AS p
+          LEFT JOIN @extschema@.snowflake_registry_shards AS s ON s.shard = p.shard
+         WHERE p.shard BETWEEN 0 AND state.last_shard AND s.reserved_for IS NULL
+           AND (s.lease_until IS NULL OR s.lease_until <= now)
+         ORDER BY s.lease_until NULLS FIRST, p.shard LIMIT count);
+    WHILE cardinality(found_shards) < count AND state.first_unused <= state.last_shard LOOP
+        IF state.first_unused <> ALL (found_shards)
+           AND NOT EXISTS (SELECT FROM @extschema@.snowflake_registry_shards AS s WHERE s.shard = state.first_unused) THEN
+            found_shards := found_shards || state.first_unused;
+        END IF;
+        state.first_unused := state.first_unused + 1;
+    END LOOP;
+    IF state.first_unused > was THEN
+        PERFORM @extschema@.snowflake_registry_write(state);
+    END IF;
+    RETURN found_shards || ARRAY(
+        SELECT s.shard FROM @extschema@.snowflake_registry_shards AS s
+         WHERE s.reserved_for IS NULL AND s.lease_until <= now AND s.shard <> ALL (found_shards) AND s.shard <= state.last_shard
+         ORDER BY s.lease_until, s.shard LIMIT count - cardinality(found_shards));
+END
+$$;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_find(@extschema@.snowflake_registry_state, timestamptz, int, int[])
+    IS 'free shards for a server that takes any';
+
+-- Which shards are reserved, as a list; NULL if that is too long to be told.
+CREATE FUNCTION @extschema@.snowflake_registry_set_aside() RETURNS text
+    LANGUAGE sql STABLE PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    WITH reserved AS (
+        SELECT s.shard FROM @extschema@.snowflake_registry_shards AS s WHERE s.reserved_for IS NOT NULL ORDER BY s.shard LIMIT 10001
+    ), numbered AS (
+        SELECT r.shard, r.shard - row_number() OVER (ORDER BY r.shard) AS range FROM reserved AS r
+    ), ranges AS (
+        SELECT min(n.shard) AS first, max(n.shard) AS last FROM numbered AS n GROUP BY n.range
+    ), list AS (
+        SELECT coalesce(string_agg(concat_ws('-', a.first, nullif(a.last, a.first)), ',' ORDER BY a.first), '') AS list,
+               coalesce(sum(a.last - a.first + 1), 0) AS shards
+          FROM ranges AS a
+    )
+    SELECT CASE WHEN l.shards <= 10000 AND length(l.list) <= 8000 THEN l.list END FROM list AS l
+$$;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_set_aside() IS 'which shards are reserved, as a list';
+
+-- Refuse a call that is not for this registry, or for more than it gives.
+CREATE FUNCTION @extschema@.snowflake_registry_check(
+    reg @extschema@.snowflake_registry_state, is_good boolean, layout text, last_shard int, wanted int[], auto int, lease interval)
+RETURNS void
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF (is_good AND last_shard BETWEEN 0 AND 1048575 AND layout <> '' AND coalesce(auto, 0) >= 0) IS NOT TRUE OR lease <= interval '0'
+       OR EXISTS (SELECT FROM unnest(wanted) AS w (shard) WHERE (w.shard BETWEEN 0 AND last_shard) IS NOT TRUE) THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = 'the call of the snowflake registry is not valid',
+            DETAIL = format('The last shard is %s, of 1048575 at most, in layout "%s"; a lease of %s is wanted.', last_shard, layout, lease);
+    END IF;
+    IF layout <> reg.layout OR last_shard <> reg.last_shard THEN
         RAISE object_not_in_prerequisite_state USING
             MESSAGE = 'the snowflake registry is of another layout',
-            DETAIL = format('The registry''s layout is "%s", and the server''s is "%s".', state.layout, $1),
+            DETAIL = format('The registry''s layout is "%s", with shards 0 to %s, and the server''s is "%s", with shards 0 to %s.',
+                            reg.layout, reg.last_shard, layout, last_shard),
             HINT = 'Make a registry for each layout, in a database of its own.';
     END IF;
-    IF state.place <> snowflake_registry_place() THEN
-        RETURN snowflake_registry_fence();
+    IF lease > reg.max_lease OR coalesce(cardinality(wanted), auto) > reg.max_shards THEN
+        RAISE configuration_limit_exceeded USING
+            MESSAGE = 'the snowflake registry does not lease so much to one server',
+            DETAIL = format('The server asks for %s shards for %s; the limits are %s shards and %s.',
+                            coalesce(cardinality(wanted), auto), lease, reg.max_shards, reg.max_lease),
+            HINT = 'An administrator of the registry can call snowflake_registry_limit().';
     END IF;
-    RETURN state.not_before;
 END
 $$;
-COMMENT ON FUNCTION snowflake_registry_enter(text, int) IS 'wait for the registry''s lock, and check the layout';
-
--- Swap the fence.  Is the caller the holder?  It is not if another call of the
--- same holder came between.  "next" may be in force already: then the answer to
--- an earlier call with the same numbers was lost, and this is that call again.
--- A fence that is less than the caller's is one of before a failover, or of
--- before a call that got lost: that one is refused, should it come yet.
-CREATE FUNCTION snowflake_registry_swap(holder text, fence bigint, next bigint, host text, lease interval) RETURNS boolean
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
-    SET search_path = pg_catalog, @extschema@, pg_temp
-AS $$
-#variable_conflict use_column
-BEGIN
-    INSERT INTO snowflake_registry_holders AS h (holder, host, fence, lease, seen_at)
-    VALUES ($1, $4, $3, coalesce($5, '0'), clock_timestamp())
-    ON CONFLICT (holder) DO UPDATE
-       SET fence = excluded.fence, host = excluded.host, seen_at = excluded.seen_at,
-           lease = coalesce($5, h.lease)
-     WHERE h.fence <= $2 OR h.fence = $3;
-    RETURN FOUND;
-END
-$$;
-COMMENT ON FUNCTION snowflake_registry_swap(text, bigint, bigint, text, interval) IS 'swap a holder''s fence, unless somebody else did';
+COMMENT ON FUNCTION @extschema@.snowflake_registry_check(@extschema@.snowflake_registry_state, boolean, text, int, int[], int, interval)
+    IS 'refuse a call that is not for this registry, or for more than it gives';
 
 -- The one call of a server: renew what it holds, and lease what it lacks.
 --
+--	* "confirmed": the fence of its last call that was answered; "registry": the
+--	  number of the registry that answered;
 --	* "held": the shards that it holds, as far as it knows, and their times;
 --	* "wanted": the shards that it is to hold; or NULL for "auto" of them, of
 --	  which it likes "preferred" best.
 --
+-- If "is_release", it gives the shards of "held" back instead, and "held_until"
+-- has, for each of them, the end of the last id minted.
+--
 -- The first row says whether the call was accepted, and the registry's time.
--- Then a row a shard:
+-- Then a row a shard, a row for each loss that the call proved, and one that
+-- lists the reserved shards:
 --
 --	  state     | shard | lease_from | lease_until | other
 --	 -----------+-------+------------+-------------+-----------------------
---	  accepted  |       |            | now         |
+--	  accepted  |       |            | now         | the registry's number
 --	  clone     |       |            | now         | who called in its name
+--	  closed    |       |            | now         | the registry's database
+--	  lost      | if one| as claimed | as claimed  | what was forgotten
 --	  held      | has   | has        | has         |
 --	  taken     | has   |            | has         | who has it
 --	  fenced    | has   |            | has         |
 --	  reserved  | has   |            |             | for what
 --	  exhausted |       |            | a shard is free then, if ever |
-CREATE FUNCTION snowflake_registry_lease(
-    holder text, fence bigint, next bigint, host text, layout text, last_shard int,
+--	  set_aside |       |            |             | 900-903,1000
+CREATE FUNCTION @extschema@.snowflake_registry_call(
+    holder text, fence bigint, next bigint, confirmed bigint, host text, layout text, last_shard int, registry text,
     held int[], held_from timestamptz[], held_until timestamptz[],
-    wanted int[], auto int, preferred int[], lease interval)
+    wanted int[], auto int, preferred int[], lease interval, is_release boolean)
 RETURNS TABLE (state text, shard int, lease_from timestamptz, lease_until timestamptz, other text)
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
-    SET search_path = pg_catalog, @extschema@, pg_temp
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
-    not_before timestamptz := snowflake_registry_enter($5, $6);
-    now        timestamptz := clock_timestamp();
-    known      bigint := (SELECT h.fence FROM snowflake_registry_holders AS h WHERE h.holder = $1);
-    granted    int[];
-    more       int[];
+    reg     @extschema@.snowflake_registry_state := @extschema@.snowflake_registry_enter();
+    known   @extschema@.snowflake_registry_holders;
+    now     timestamptz := clock_timestamp();
+    loss    text;
+    claimed interval;
+    granted int[];
+    free    int[];
+    has     int;
+    full_until timestamptz;
 BEGIN
-    IF NOT snowflake_registry_swap($1, $2, $3, $4, $13) THEN
-        RETURN QUERY SELECT 'clone', NULL::int, NULL::timestamptz, now, h.host
-                       FROM snowflake_registry_holders AS h WHERE h.holder = $1;
+    PERFORM @extschema@.snowflake_registry_check(reg, $1 IS NOT NULL AND $2 <= $3, $6, $7, $12, $13, CASE WHEN NOT $16 THEN coalesce($15, interval '0') END);
+    SELECT * INTO known FROM @extschema@.snowflake_registry_holders AS h WHERE h.holder = $1;
+    IF known.role <> session_user THEN
+        RAISE insufficient_privilege USING
+            MESSAGE = 'this holder of snowflake leases belongs to another role',
+            DETAIL = format('The server has logged in as "%s", and leased as "%s" before.', session_user, known.role),
+            HINT = 'Let it log in as that role, or set column role of snowflake_registry_holders.';
+    END IF;
+
+    -- is the caller the holder?  It is not if another call of the same holder came
+    -- between.  "next" may be in force already: then the answer to an earlier call
+    -- with the same numbers was lost, and this is that call again.  A fence that is
+    -- less than the caller's is one of before a failover, or of before a call that
+    -- got lost: that one is refused, should it come yet.
+    IF reg.is_open AND known.fence > $2 AND known.fence <> $3 THEN
+        RETURN QUERY SELECT 'clone', NULL::int, NULL::timestamptz, now, known.host;
         RETURN;
     END IF;
 
-    -- a holder that is forgotten begins as a new one, and has nothing to lose
-    DELETE FROM snowflake_registry_holders AS h
-     WHERE known IS NULL AND h.seen_at < now - interval '90 days'
-       AND NOT EXISTS (SELECT FROM snowflake_registry_shards AS s WHERE s.holder = h.holder);
+    -- fence it, for no longer than a lease can be, whatever the caller claims
+    loss := (SELECT string_agg(l.what || coalesce(format(' (it was from %s until %s)', l.lease_from, l.lease_until), ''), '; ')
+               FROM @extschema@.snowflake_registry_losses(reg, known, $4, $8, $9, $10, CASE WHEN NOT $16 THEN $11 END) AS l);
+    IF loss IS NOT NULL THEN
+        claimed := CASE WHEN NOT $16 THEN least(reg.max_lease, greatest($15, (SELECT max(c) FROM unnest($11) AS c) - now)) END;
+        reg := @extschema@.snowflake_registry_fence_until(reg,
+            now + CASE WHEN claimed > reg.longest_lease THEN claimed ELSE @extschema@.snowflake_registry_longest(reg) END,
+            format('%s (holder %s) proves that the registry has forgotten something: %s.', $5, $1, loss));
+    END IF;
+    IF NOT reg.is_open THEN
+        RETURN QUERY SELECT 'closed', NULL::int, NULL::timestamptz, now, current_database()::text;
+        RETURN;
+    END IF;
+
+    -- swap the fence, and note what is new
+    INSERT INTO @extschema@.snowflake_registry_holders AS h (holder, role, host, fence, lease, seen_at)
+    VALUES ($1, session_user, $5, $3, coalesce($15, interval '0'), now)
+    ON CONFLICT (holder) DO UPDATE
+       SET fence = excluded.fence, host = excluded.host, seen_at = excluded.seen_at, lease = coalesce($15, h.lease);
+    IF reg.layout IS NULL OR $15 > reg.longest_lease THEN
+        reg.layout := $6;
+        reg.last_shard := $7;
+        reg.longest_lease := greatest(reg.longest_lease, $15);
+        PERFORM @extschema@.snowflake_registry_write(reg);
+    END IF;
+    RETURN QUERY SELECT 'accepted', NULL::int, NULL::timestamptz, now, reg.number;
+    IF loss IS NOT NULL THEN
+        RETURN QUERY SELECT 'lost', l.* FROM @extschema@.snowflake_registry_losses(reg, known, $4, $8, $9, $10, CASE WHEN NOT $16 THEN $11 END) AS l;
+    END IF;
+
+    IF $16 THEN
+        UPDATE @extschema@.snowflake_registry_shards AS s
+           SET lease_until = greatest(s.lease_from, least(s.lease_until, e.lease_end))
+          FROM unnest($9, $11) AS e (shard, lease_end)
+         WHERE s.shard = e.shard AND s.holder = $1;
+        RETURN;
+    END IF;
 
     -- renew: what the caller claims, and what it got when the answer was lost.  A
     -- lease that is over by what the caller knows is no claim: after a restore
     -- the row can be of an older lease of its, and another server was there since.
-    WITH claimed AS (
-        SELECT c.shard, c.lease_from, c.lease_until
-          FROM unnest($7, $8, $9) AS c (shard, lease_from, lease_until)
-    ), renewed AS (
-        UPDATE snowflake_registry_shards AS s
+    WITH renewed AS (
+        UPDATE @extschema@.snowflake_registry_shards AS s
            SET lease_from = greatest(s.lease_from, c.lease_from),
-               lease_until = greatest(s.lease_until, c.lease_until, now + $13)
-          FROM snowflake_registry_shards AS same LEFT JOIN claimed AS c ON c.shard = same.shard
+               lease_until = greatest(s.lease_until, least(coalesce(c.lease_until, s.lease_until), now + reg.max_lease), now + $15)
+          FROM (SELECT unnest($9) AS shard
+                 UNION SELECT o.shard FROM @extschema@.snowflake_registry_shards AS o WHERE o.holder = $1 AND known.fence = $3) AS same
+          LEFT JOIN unnest($9, $10, $11) AS c (shard, lease_from, lease_until) ON c.shard = same.shard
          WHERE s.shard = same.shard
-           AND s.holder = $1 AND s.lease_until > now AND s.reserved_for IS NULL
-           AND (c.lease_until > now OR known = $3 AND ($10 IS NULL OR s.shard = ANY ($10)))
+           AND s.holder = $1 AND s.lease_until > now AND s.reserved_for IS NULL AND NOT s.is_revoked
+           AND (c.lease_until > now OR known.fence = $3 AND ($12 IS NULL OR s.shard = ANY ($12)))
         RETURNING s.shard)
-    SELECT coalesce(array_agg(shard), '{}') INTO granted FROM renewed;
+    SELECT coalesce(array_agg(r.shard), '{}') INTO granted FROM renewed AS r;
 
-    -- lease: never used shards first, then those longest unused
-    WITH free AS (
-        SELECT a.shard, s.lease_until FROM generate_series(0, $6) AS a (shard)
-          LEFT JOIN snowflake_registry_shards AS s USING (shard)
-         WHERE s.reserved_for IS NULL AND not_before <= now
-           AND coalesce(s.lease_until, '-infinity') <= now
-           AND a.shard <> ALL (granted) AND ($10 IS NULL OR a.shard = ANY ($10))
-         ORDER BY a.shard = ANY ($12) DESC NULLS LAST, s.lease_until NULLS FIRST, a.shard
-         LIMIT CASE WHEN $10 IS NULL THEN greatest($11 - cardinality(granted), 0) END
-    ), leased AS (
-        INSERT INTO snowflake_registry_shards AS s (shard, holder, lease_from, lease_until)
-        SELECT f.shard, $1, greatest(f.lease_until, not_before), now + $13 FROM free AS f
-        ON CONFLICT (shard) DO UPDATE
-           SET holder = excluded.holder, lease_from = excluded.lease_from, lease_until = excluded.lease_until
-        RETURNING s.shard)
-    SELECT granted || coalesce(array_agg(shard), '{}') INTO granted FROM leased;
+    -- lease what is free, but not more than a holder may have
+    IF reg.not_before > now THEN
+        free := '{}';
+    ELSIF $12 IS NULL THEN
+        free := @extschema@.snowflake_registry_find(reg, now, greatest($13 - cardinality(granted), 0), $14);
+    ELSE
+        free := ARRAY(SELECT DISTINCT a.shard FROM unnest($12) AS a (shard)
+                        LEFT JOIN @extschema@.snowflake_registry_shards AS s ON s.shard = a.shard
+                       WHERE s.reserved_for IS NULL AND (s.lease_until IS NULL OR s.lease_until <= now));
+    END IF;
+    SELECT count(*), min(s.lease_until) INTO has, full_until FROM @extschema@.snowflake_registry_shards AS s
+     WHERE s.holder = $1 AND s.lease_until > now;
+    IF has + cardinality(free) > reg.max_shards THEN
+        free := free[:reg.max_shards - has];
+    ELSE
+        full_until := NULL;
+    END IF;
+    INSERT INTO @extschema@.snowflake_registry_shards AS s (shard, holder, lease_from, lease_until)
+    SELECT f.shard, $1, greatest(o.lease_until, reg.not_before), now + $15
+      FROM unnest(free) AS f (shard) LEFT JOIN @extschema@.snowflake_registry_shards AS o ON o.shard = f.shard
+    ON CONFLICT (shard) DO UPDATE
+       SET holder = excluded.holder, lease_from = excluded.lease_from, lease_until = excluded.lease_until, is_revoked = false;
+    granted := granted || free;
 
-    RETURN QUERY SELECT 'accepted', NULL::int, NULL::timestamptz, now, NULL;
     RETURN QUERY SELECT 'held', s.shard, s.lease_from, s.lease_until, NULL
-                   FROM snowflake_registry_shards AS s WHERE s.shard = ANY (granted) ORDER BY s.shard;
+                   FROM @extschema@.snowflake_registry_shards AS s WHERE s.shard = ANY (granted) ORDER BY s.shard;
     -- what it lacks, and what it believes to hold and does not
-    RETURN QUERY SELECT CASE WHEN s.reserved_for IS NOT NULL THEN 'reserved' WHEN s.lease_until > now THEN 'taken'
-                             ELSE 'fenced' END,
+    RETURN QUERY SELECT CASE WHEN s.reserved_for IS NOT NULL OR s.is_revoked AND s.lease_until > now THEN 'reserved'
+                             WHEN s.lease_until > now AND s.holder <> $1 THEN 'taken' ELSE 'fenced' END,
                         a.shard, NULL::timestamptz,
-                        CASE WHEN s.reserved_for IS NULL THEN greatest(s.lease_until, not_before) END,
-                        coalesce(s.reserved_for,
-                                 CASE WHEN s.lease_until > now THEN format('%s (holder %s)', h.host, s.holder) END)
-                   FROM (SELECT DISTINCT unnest($7 || $10)) AS a (shard)
-                   LEFT JOIN snowflake_registry_shards AS s USING (shard)
-                   LEFT JOIN snowflake_registry_holders AS h ON h.holder = s.holder
+                        CASE WHEN s.reserved_for IS NULL AND NOT (s.is_revoked AND s.lease_until > now)
+                             THEN greatest(s.lease_until, reg.not_before, full_until) END,
+                        CASE WHEN s.reserved_for IS NOT NULL THEN s.reserved_for
+                             WHEN s.lease_until <= now THEN NULL
+                             WHEN s.is_revoked THEN format('others: its lease was revoked, and ends at %s', s.lease_until)
+                             WHEN s.holder <> $1 THEN h.host || CASE WHEN h.role = session_user THEN format(' (holder %s)', s.holder) ELSE '' END END
+                   FROM (SELECT unnest($9) AS shard UNION SELECT unnest($12)) AS a
+                   LEFT JOIN @extschema@.snowflake_registry_shards AS s ON s.shard = a.shard
+                   LEFT JOIN @extschema@.snowflake_registry_holders AS h ON h.holder = s.holder
                   WHERE a.shard <> ALL (granted)
                   ORDER BY a.shard;
-    IF $10 IS NULL AND cardinality(granted) < $11 THEN
-        RETURN QUERY SELECT 'exhausted', NULL::int, NULL::timestamptz, greatest(min(s.lease_until), not_before), NULL
-                       FROM snowflake_registry_shards AS s
-                      WHERE s.reserved_for IS NULL AND s.shard <> ALL (granted);
+    IF $12 IS NULL AND cardinality(granted) < $13 THEN
+        RETURN QUERY SELECT 'exhausted', NULL::int, NULL::timestamptz,
+                            greatest(reg.not_before, full_until, (SELECT s.lease_until FROM @extschema@.snowflake_registry_shards AS s
+                                                       WHERE s.reserved_for IS NULL AND s.shard <> ALL (granted)
+                                                       ORDER BY s.lease_until LIMIT 1)), NULL;
     END IF;
+    RETURN QUERY SELECT 'set_aside', NULL::int, NULL::timestamptz, NULL::timestamptz, @extschema@.snowflake_registry_set_aside();
 END
 $$;
-COMMENT ON FUNCTION snowflake_registry_lease(text, bigint, bigint, text, text, int, int[], timestamptz[], timestamptz[], int[], int, int[], interval)
+COMMENT ON FUNCTION @extschema@.snowflake_registry_call(text, bigint, bigint, bigint, text, text, int, text,
+    int[], timestamptz[], timestamptz[], int[], int, int[], interval, boolean) IS 'what a server''s call does';
+
+CREATE FUNCTION @extschema@.snowflake_registry_lease(
+    holder text, fence bigint, next bigint, confirmed bigint, host text, layout text, last_shard int, registry text,
+    held int[], held_from timestamptz[], held_until timestamptz[],
+    wanted int[], auto int, preferred int[], lease interval)
+RETURNS TABLE (state text, shard int, lease_from timestamptz, lease_until timestamptz, other text)
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT @extschema@.snowflake_registry_guard();
+    SELECT * FROM @extschema@.snowflake_registry_call($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, false);
+END;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_lease(text, bigint, bigint, bigint, text, text, int, text,
+    int[], timestamptz[], timestamptz[], int[], int, int[], interval)
     IS 'renew a server''s leases, and lease what it lacks; called by servers';
 
 -- Give leases back: "ends" has, for each shard, the end of the last id minted.
-CREATE FUNCTION snowflake_registry_release(
-    holder text, fence bigint, next bigint, host text, layout text, last_shard int,
+CREATE FUNCTION @extschema@.snowflake_registry_release(
+    holder text, fence bigint, next bigint, confirmed bigint, host text, layout text, last_shard int, registry text,
     shards int[], ends timestamptz[])
-RETURNS boolean
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
-    SET search_path = pg_catalog, @extschema@, pg_temp
-AS $$
-#variable_conflict use_column
-BEGIN
-    PERFORM snowflake_registry_enter($5, $6);
-    IF NOT snowflake_registry_swap($1, $2, $3, $4, NULL) THEN
-        RETURN false;
-    END IF;
-    UPDATE snowflake_registry_shards AS s
-       SET lease_until = greatest(s.lease_from, least(s.lease_until, e.lease_end))
-      FROM unnest($7, $8) AS e (shard, lease_end)
-     WHERE s.shard = e.shard AND s.holder = $1;
-    RETURN true;
-END
-$$;
-COMMENT ON FUNCTION snowflake_registry_release(text, bigint, bigint, text, text, int, int[], timestamptz[])
+RETURNS TABLE (state text, shard int, lease_from timestamptz, lease_until timestamptz, other text)
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT @extschema@.snowflake_registry_guard();
+    SELECT * FROM @extschema@.snowflake_registry_call($1, $2, $3, $4, $5, $6, $7, $8, $9, NULL::timestamptz[], $10,
+                                                      '{}'::int[], NULL::int, NULL::int[], NULL::interval, true);
+END;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_release(text, bigint, bigint, bigint, text, text, int, text, int[], timestamptz[])
     IS 'give leases back; called by servers';
 
 -- For people
 
-CREATE VIEW snowflake_registry_leases AS
+CREATE VIEW @extschema@.snowflake_registry_leases AS
 SELECT s.shard, s.holder, h.host, s.lease_from, s.lease_until,
-       greatest(s.lease_until - clock_timestamp(), '0') AS time_left,
-       s.reserved_for IS NULL AND greatest(s.lease_until, r.not_before) <= clock_timestamp() AS free,
+       greatest(s.lease_until - clock_timestamp(), interval '0') AS time_left,
+       r.is_open AND s.reserved_for IS NULL AND greatest(s.lease_until, r.not_before) <= clock_timestamp() AS free,
+       s.is_revoked AND s.lease_until > clock_timestamp() AS revoked,
        s.reserved_for
-  FROM snowflake_registry_shards AS s
-  LEFT JOIN snowflake_registry_holders AS h USING (holder)
-  LEFT JOIN snowflake_registry_state AS r ON true;
-COMMENT ON VIEW snowflake_registry_leases IS 'each shard that was ever leased or is reserved: who has it, where, and until when';
-COMMENT ON COLUMN snowflake_registry_leases.shard IS 'the shard';
-COMMENT ON COLUMN snowflake_registry_leases.holder IS 'who has the lease, or had it';
-COMMENT ON COLUMN snowflake_registry_leases.host IS 'the holder''s server';
-COMMENT ON COLUMN snowflake_registry_leases.lease_from IS 'the holder mints ids from this time on';
-COMMENT ON COLUMN snowflake_registry_leases.lease_until IS 'and before this one';
-COMMENT ON COLUMN snowflake_registry_leases.time_left IS 'how long the lease lasts';
-COMMENT ON COLUMN snowflake_registry_leases.free IS 'whether a server can lease the shard now';
-COMMENT ON COLUMN snowflake_registry_leases.reserved_for IS 'never leased, for this reason';
+  FROM @extschema@.snowflake_registry_shards AS s
+  LEFT JOIN @extschema@.snowflake_registry_holders AS h ON h.holder = s.holder
+  LEFT JOIN @extschema@.snowflake_registry_state AS r ON true;
+COMMENT ON VIEW @extschema@.snowflake_registry_leases IS 'each shard that was ever leased or is reserved: who has it, where, and until when';
+COMMENT ON COLUMN @extschema@.snowflake_registry_leases.shard IS 'the shard';
+COMMENT ON COLUMN @extschema@.snowflake_registry_leases.holder IS 'who has the lease, or had it';
+COMMENT ON COLUMN @extschema@.snowflake_registry_leases.host IS 'the holder''s server';
+COMMENT ON COLUMN @extschema@.snowflake_registry_leases.lease_from IS 'the holder mints ids from this time on';
+COMMENT ON COLUMN @extschema@.snowflake_registry_leases.lease_until IS 'and before this one';
+COMMENT ON COLUMN @extschema@.snowflake_registry_leases.time_left IS 'how long the lease lasts';
+COMMENT ON COLUMN @extschema@.snowflake_registry_leases.free IS 'whether a server can lease the shard now';
+COMMENT ON COLUMN @extschema@.snowflake_registry_leases.revoked IS 'whether the lease is in force, and is not renewed any more';
+COMMENT ON COLUMN @extschema@.snowflake_registry_leases.reserved_for IS 'never leased, for this reason';
 
-CREATE VIEW snowflake_registry_summary AS
+CREATE VIEW @extschema@.snowflake_registry_summary AS
 SELECT r.layout, r.last_shard + 1 AS shards,
-       count(*) FILTER (WHERE l.time_left > '0' AND l.reserved_for IS NULL)::int AS leased,
+       count(*) FILTER (WHERE l.time_left > interval '0' AND l.reserved_for IS NULL)::int AS leased,
        count(l.reserved_for)::int AS reserved,
-       CASE WHEN r.not_before > clock_timestamp() THEN 0
-            ELSE r.last_shard + 1 - count(*) FILTER (WHERE NOT l.free) END::int AS free,
-       count(DISTINCT l.holder) FILTER (WHERE l.time_left > '0')::int AS holders,
-       r.not_before
-  FROM snowflake_registry_state AS r
-  LEFT JOIN snowflake_registry_leases AS l ON true
- GROUP BY r.layout, r.last_shard, r.not_before;
-COMMENT ON VIEW snowflake_registry_summary IS 'how many shards are leased, reserved and free';
-COMMENT ON COLUMN snowflake_registry_summary.layout IS 'the layout of the servers that lease here';
-COMMENT ON COLUMN snowflake_registry_summary.shards IS 'how many shards the layout has';
-COMMENT ON COLUMN snowflake_registry_summary.leased IS 'how many of them are leased';
-COMMENT ON COLUMN snowflake_registry_summary.reserved IS 'how many are reserved';
-COMMENT ON COLUMN snowflake_registry_summary.free IS 'how many a server can lease now';
-COMMENT ON COLUMN snowflake_registry_summary.holders IS 'how many servers hold one';
-COMMENT ON COLUMN snowflake_registry_summary.not_before IS 'no new lease begins before this time';
+       CASE WHEN r.is_open AND r.not_before <= clock_timestamp()
+            THEN r.last_shard + 1 - count(*) FILTER (WHERE NOT l.free)::int ELSE 0 END AS free,
+       count(DISTINCT l.holder) FILTER (WHERE l.time_left > interval '0')::int AS holders,
+       r.not_before, r.is_open, r.max_lease, r.max_shards, r.number
+  FROM @extschema@.snowflake_registry_state AS r
+  LEFT JOIN @extschema@.snowflake_registry_leases AS l ON true
+ GROUP BY r.layout, r.last_shard, r.not_before, r.is_open, r.max_lease, r.max_shards, r.number;
+COMMENT ON VIEW @extschema@.snowflake_registry_summary IS 'how many shards are leased, reserved and free';
+COMMENT ON COLUMN @extschema@.snowflake_registry_summary.layout IS 'the layout of the servers that lease here';
+COMMENT ON COLUMN @extschema@.snowflake_registry_summary.shards IS 'how many shards the layout has';
+COMMENT ON COLUMN @extschema@.snowflake_registry_summary.leased IS 'how many of them are leased';
+COMMENT ON COLUMN @extschema@.snowflake_registry_summary.reserved IS 'how many are reserved';
+COMMENT ON COLUMN @extschema@.snowflake_registry_summary.free IS 'how many a server can lease now';
+COMMENT ON COLUMN @extschema@.snowflake_registry_summary.holders IS 'how many servers hold one';
+COMMENT ON COLUMN @extschema@.snowflake_registry_summary.not_before IS 'no new lease begins before this time';
+COMMENT ON COLUMN @extschema@.snowflake_registry_summary.is_open IS 'whether the registry leases shards';
+COMMENT ON COLUMN @extschema@.snowflake_registry_summary.max_lease IS 'no server gets a longer lease';
+COMMENT ON COLUMN @extschema@.snowflake_registry_summary.max_shards IS 'no server gets more shards';
+COMMENT ON COLUMN @extschema@.snowflake_registry_summary.number IS 'the random number of the registry';
 
-CREATE FUNCTION snowflake_registry_reserve(shard int, reason text) RETURNS void
+-- Lease shards from now on, to servers that may have leases that this registry
+-- does not know, none of them longer than this.  The view is not the extension's:
+-- so DROP EXTENSION needs CASCADE once there can be leases.
+CREATE FUNCTION @extschema@.snowflake_registry_open(longest_lease interval, layout text DEFAULT NULL, last_shard int DEFAULT NULL)
+    RETURNS timestamptz
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    reg @extschema@.snowflake_registry_state := @extschema@.snowflake_registry_enter();
+BEGIN
+    IF longest_lease IS NULL OR longest_lease < interval '0' OR (layout IS NULL) <> (last_shard IS NULL)
+       OR last_shard NOT BETWEEN 0 AND 1048575 THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = 'the snowflake registry cannot be opened in this way',
+            DETAIL = format('The longest lease is %s; the layout is %s, and its last shard %s, of 1048575 at most.',
+                            coalesce(longest_lease::text, 'NULL'), coalesce('"' || layout || '"', 'not given'), coalesce(last_shard::text, 'is not given')),
+            HINT = 'Give the longest "snowflake.lease" of all servers; ''0'' if no server ever leased a shard in this layout. A layout comes with its last shard.';
+    END IF;
+    IF layout <> reg.layout OR last_shard <> reg.last_shard THEN
+        IF EXISTS (SELECT FROM @extschema@.snowflake_registry_shards AS s WHERE s.lease_until > clock_timestamp()) THEN
+            RAISE object_in_use USING
+                MESSAGE = 'the snowflake registry has leases in another layout',
+                DETAIL = format('Its layout is "%s", with shards 0 to %s.', reg.layout, reg.last_shard),
+                HINT = 'Wait until they have ended: see view snowflake_registry_leases.';
+        END IF;
+        reg.first_unused := 0;
+    END IF;
+    reg.layout := coalesce(layout, reg.layout);
+    reg.last_shard := coalesce(last_shard, reg.last_shard);
+    reg.longest_lease := greatest(reg.longest_lease, longest_lease);
+    reg.is_open := true;
+    reg := @extschema@.snowflake_registry_fence_until(reg, clock_timestamp() + longest_lease, 'Somebody has opened it.');
+    CREATE OR REPLACE VIEW @extschema@.snowflake_registry_in_use AS
+        SELECT l.shard, l.host, l.lease_until FROM @extschema@.snowflake_registry_leases AS l WHERE l.time_left > interval '0';
+    COMMENT ON VIEW @extschema@.snowflake_registry_in_use IS 'the leases in force; made by snowflake_registry_open(), so that nobody drops them by mistake';
+    RETURN reg.not_before;
+END
+$$;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_open(interval, text, int)
+    IS 'lease shards, after the end of all leases that other registries may have given';
+
+CREATE FUNCTION @extschema@.snowflake_registry_fence(longest_lease interval DEFAULT NULL) RETURNS timestamptz
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    reg @extschema@.snowflake_registry_state := @extschema@.snowflake_registry_enter();
+BEGIN
+    reg := @extschema@.snowflake_registry_fence_until(reg,
+        clock_timestamp() + coalesce(longest_lease, @extschema@.snowflake_registry_longest(reg)), 'Somebody asked for it.');
+    RETURN reg.not_before;
+END
+$$;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_fence(interval) IS 'let no new lease begin before the end of all that the registry may have forgotten';
+
+-- A longest lease that is less than what servers had is no excuse for a fence that
+-- ends before theirs.
+CREATE FUNCTION @extschema@.snowflake_registry_limit(max_lease interval, max_shards int) RETURNS void
     LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
-    SET search_path = pg_catalog, @extschema@, pg_temp
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    reg @extschema@.snowflake_registry_state := @extschema@.snowflake_registry_enter();
+BEGIN
+    IF max_lease <= interval '0' OR max_shards < 1 THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = 'a limit of the snowflake registry is too low',
+            DETAIL = format('A lease of %s and %s shards would let no server mint.', max_lease, max_shards);
+    END IF;
+    reg.max_lease := max_lease;
+    reg.max_shards := max_shards;
+    reg.longest_lease := least(reg.longest_lease, greatest(max_lease,
+        (SELECT max(s.lease_until) FROM @extschema@.snowflake_registry_shards AS s) - clock_timestamp()));
+    PERFORM @extschema@.snowflake_registry_write(reg);
+END
+$$;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_limit(interval, int) IS 'set how long a lease can be, and how many shards a server can have';
+
+-- Reserve a shard that nobody can have: not while the registry may have forgotten
+-- a lease of it.
+CREATE FUNCTION @extschema@.snowflake_registry_reserve(shard int, reason text) RETURNS void
+    LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
-    lease snowflake_registry_leases;
+    reg   @extschema@.snowflake_registry_state := @extschema@.snowflake_registry_enter();
+    lease @extschema@.snowflake_registry_leases;
 BEGIN
-    PERFORM FROM snowflake_registry_state FOR UPDATE;
-    SELECT * INTO lease FROM snowflake_registry_leases AS l WHERE l.shard = $1;
+    IF $1 NOT BETWEEN 0 AND coalesce(reg.last_shard, 1048575) THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('the layout has no shard %s', $1),
+            DETAIL = format('Its shards are 0 to %s.', coalesce(reg.last_shard, 1048575));
+    END IF;
+    SELECT * INTO lease FROM @extschema@.snowflake_registry_leases AS l WHERE l.shard = $1;
     IF lease.lease_until > clock_timestamp() THEN
         RAISE object_in_use USING
             MESSAGE = format('shard %s is leased', $1),
             DETAIL = format('%s (holder %s) has it until %s.', lease.host, lease.holder, lease.lease_until),
-            HINT = 'Take the shard from that server''s "snowflake.shards", or wait until then.';
+            HINT = 'Take the shard from that server''s "snowflake.shards", or call snowflake_registry_revoke() and wait until then.';
+    ELSIF reg.not_before > clock_timestamp() THEN
+        RAISE object_in_use USING
+            MESSAGE = format('shard %s may be leased', $1),
+            DETAIL = format('The registry is fenced until %s: it may have forgotten leases.', reg.not_before),
+            HINT = 'Wait until then.';
+    ELSIF NOT reg.is_open THEN
+        RAISE WARNING USING
+            MESSAGE = 'the snowflake registry is not open: it does not know who mints on this shard',
+            HINT = 'Mint on it after the time that snowflake_registry_open() returns.';
     END IF;
-    INSERT INTO snowflake_registry_shards AS s (shard, reserved_for) VALUES ($1, $2)
+    INSERT INTO @extschema@.snowflake_registry_shards AS s (shard, reserved_for) VALUES ($1, $2)
     ON CONFLICT (shard) DO UPDATE SET reserved_for = excluded.reserved_for;
 END
 $$;
 
 -- Ids may have been minted on it until now.
-CREATE FUNCTION snowflake_registry_unreserve(shard int) RETURNS void
+CREATE FUNCTION @extschema@.snowflake_registry_unreserve(shard int) RETURNS void
     LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
-    SET search_path = pg_catalog, @extschema@, pg_temp
+    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 BEGIN
-    PERFORM FROM snowflake_registry_state FOR UPDATE;
-    UPDATE snowflake_registry_shards AS s
+    PERFORM @extschema@.snowflake_registry_enter();
+    UPDATE @extschema@.snowflake_registry_shards AS s
        SET reserved_for = NULL, lease_until = greatest(s.lease_until, clock_timestamp())
      WHERE s.shard = $1 AND s.reserved_for IS NOT NULL;
     IF NOT FOUND THEN
@@ -388,32 +819,64 @@ BEGIN
 END
 $$;
 
-COMMENT ON FUNCTION snowflake_registry_reserve(int, text) IS 'let no server lease a shard';
-COMMENT ON FUNCTION snowflake_registry_unreserve(int) IS 'let servers lease a reserved shard again';
+-- The holder mints until the end of its lease, or until its next call.
+CREATE FUNCTION @extschema@.snowflake_registry_revoke(shard int) RETURNS timestamptz
+    LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    ends timestamptz;
+BEGIN
+    PERFORM @extschema@.snowflake_registry_enter();
+    UPDATE @extschema@.snowflake_registry_shards AS s SET is_revoked = true
+     WHERE s.shard = $1 AND s.lease_until > clock_timestamp() RETURNING s.lease_until INTO ends;
+    IF ends IS NULL THEN
+        RAISE undefined_object USING MESSAGE = format('shard %s is not leased', $1);
+    END IF;
+    RETURN ends;
+END
+$$;
+
+COMMENT ON FUNCTION @extschema@.snowflake_registry_reserve(int, text) IS 'let no server lease a shard';
+COMMENT ON FUNCTION @extschema@.snowflake_registry_unreserve(int) IS 'let servers lease a reserved shard again';
+COMMENT ON FUNCTION @extschema@.snowflake_registry_revoke(int) IS 'do not renew the lease of a shard any more; gives when it ends';
+
+-- The functions of this extension with one of these names.
+CREATE FUNCTION @extschema@.snowflake_registry_functions(names text) RETURNS SETOF regprocedure
+    LANGUAGE sql STABLE STRICT PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT p.oid FROM pg_proc AS p
+      JOIN pg_depend AS d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
+      JOIN pg_extension AS e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid
+     WHERE e.extname = 'snowflake_registry' AND p.proname ~ $1;
+END;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_functions(text) IS 'the functions of this extension whose names match';
 
 -- An extension cannot make a role.  This one gives a role what a server needs,
 -- and nothing else.
-CREATE FUNCTION snowflake_registry_grant(role regrole) RETURNS void
+CREATE FUNCTION @extschema@.snowflake_registry_grant(role regrole) RETURNS void
     LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
-    SET search_path = pg_catalog, @extschema@, pg_temp
+    SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    function regprocedure;
 BEGIN
-    EXECUTE format('GRANT USAGE ON SCHEMA %s TO %s', '@extschema@', $1);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION
-        snowflake_registry_lease(text, bigint, bigint, text, text, int, int[], timestamptz[], timestamptz[], int[], int, int[], interval),
-        snowflake_registry_release(text, bigint, bigint, text, text, int, int[], timestamptz[]) TO %s', $1);
+    EXECUTE format('GRANT USAGE ON SCHEMA %s TO %s', '@extschema@', role);
+    FOR function IN SELECT @extschema@.snowflake_registry_functions('_(lease|release)$'::text) LOOP
+        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', function, role);
+    END LOOP;
 END
 $$;
-COMMENT ON FUNCTION snowflake_registry_grant(regrole) IS 'let a role lease shards, and do nothing else';
+COMMENT ON FUNCTION @extschema@.snowflake_registry_grant(regrole) IS 'let a role lease shards, and do nothing else';
 
-REVOKE EXECUTE ON FUNCTION
-    snowflake_registry_place(),
-    snowflake_registry_fence(interval),
-    snowflake_registry_enter(text, int),
-    snowflake_registry_swap(text, bigint, bigint, text, interval),
-    snowflake_registry_lease(text, bigint, bigint, text, text, int, int[], timestamptz[], timestamptz[], int[], int, int[], interval),
-    snowflake_registry_release(text, bigint, bigint, text, text, int, int[], timestamptz[]),
-    snowflake_registry_reserve(int, text),
-    snowflake_registry_unreserve(int),
-    snowflake_registry_grant(regrole)
-FROM PUBLIC;
+DO $$
+DECLARE
+    function regprocedure;
+BEGIN
+    FOR function IN SELECT @extschema@.snowflake_registry_functions(''::text) LOOP
+        EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', function);
+    END LOOP;
+END
+$$;

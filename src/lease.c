@@ -39,8 +39,8 @@
  * What the argument needs of the registry: it keeps what it committed.  If it
  * lost something, in a failover or because a backup was restored, it must begin
  * no new lease before all that it may have forgotten have ended.  It sees that
- * by itself if its timeline or its database is another; else somebody has to
- * call snowflake_registry_fence().  A lost renewal of a lease in force is
+ * by itself, or by what its callers know; if not, somebody has to call
+ * snowflake_registry_fence().  A lost renewal of a lease in force is
  * harmless: the holder renews it again before it ends.  And there must be one
  * registry.
  *

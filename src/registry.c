@@ -447,7 +447,7 @@ append_text(StringInfo arguments, const char *text)
 
 	if (quoted == NULL)
 		elog(ERROR, "out of memory");
-	appendStringInfoString(arguments, quoted);
+	appendStringInfo(arguments, "%s::text", quoted);
 	PQfreemem(quoted);
 }
 
@@ -457,16 +457,23 @@ format_call(const char *function, const char *columns,
 			const RegistryCaller *caller, const char *arguments)
 {
 	char holder[IDENTITY_NUMBER_SIZE];
+	char registry[IDENTITY_NUMBER_SIZE];
 
 	identity_format_number(caller->holder, holder);
+	identity_format_number(caller->registry, registry);
 	return psprintf("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; "
 					"SET LOCAL search_path = pg_catalog; "
 					"SET LOCAL statement_timeout = %d; "
-					"SELECT %s FROM %s.%s(holder => '%s', "
-					"fence => " INT64_FORMAT ", next => " INT64_FORMAT
-					", %s); COMMIT",
+					"SELECT %s FROM %s.%s(holder => text '%s', "
+					"fence => bigint '" INT64_FORMAT
+					"', next => bigint '" INT64_FORMAT
+					"', confirmed => bigint '" INT64_FORMAT
+					"', registry => %s%s::text, %s); COMMIT",
 					TIMEOUT_MS, columns, schema, function, holder,
-					caller->fence, caller->next, arguments);
+					caller->fence, caller->next, caller->confirmed,
+					caller->registry == 0 ? "NULL" : "'",
+					caller->registry == 0 ? "" : psprintf("%s'", registry),
+					arguments);
 }
 
 /* What both functions are told besides who calls: which server it is. */
@@ -493,7 +500,7 @@ append_shards(StringInfo arguments, const char *name, const int32 *shard,
 	appendStringInfo(arguments, ", %s => '{", name);
 	for (int i = 0; i < count; i++)
 		appendStringInfo(arguments, "%s%d", i == 0 ? "" : ",", shard[i]);
-	appendStringInfoString(arguments, "}'");
+	appendStringInfoString(arguments, "}'::int[]");
 }
 
 /* The shards of leases. */
@@ -544,15 +551,16 @@ registry_lease_arguments(const Lease *held, int nheld, const int32 *preferred,
 	append_times(&arguments, "held_until", held, nheld,
 				 offsetof(Lease, until));
 	if (asked->automatic > 0)
-		appendStringInfo(&arguments, ", wanted => NULL, auto => %d",
+		appendStringInfo(&arguments, ", wanted => NULL::int[], auto => %d",
 						 asked->automatic);
 	else
 	{
 		append_shards(&arguments, "wanted", asked->shard, asked->count);
-		appendStringInfoString(&arguments, ", auto => NULL");
+		appendStringInfoString(&arguments, ", auto => NULL::int");
 	}
 	append_shards(&arguments, "preferred", preferred, npreferred);
-	appendStringInfo(&arguments, ", lease => '%d ms'", settings_lease_ms());
+	appendStringInfo(&arguments, ", lease => interval '%d ms'",
+					 settings_lease_ms());
 	return arguments.data;
 }
 
@@ -603,8 +611,6 @@ bool
 registry_release(const RegistryCaller *caller, const char *arguments,
 				 RegistryAnswer *answer, RegistryFailure *failure)
 {
-	return call_function(
-		"snowflake_registry_release",
-		"CASE WHEN snowflake_registry_release THEN 'accepted' ELSE 'clone' END, NULL, NULL, (extract(epoch FROM now()) * 1000000)::bigint, CASE WHEN NOT snowflake_registry_release THEN '' END",
-		caller, arguments, answer, failure);
+	return call_function("snowflake_registry_release", registry_answer_columns,
+						 caller, arguments, answer, failure);
 }

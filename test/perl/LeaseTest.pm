@@ -40,6 +40,7 @@ sub new_registry
 CREATE EXTENSION snowflake_registry;
 CREATE ROLE ids LOGIN;
 SELECT snowflake_registry_grant('ids');
+SELECT snowflake_registry_open('0');
 SQL
 	return $registry;
 }

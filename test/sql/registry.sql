@@ -15,7 +15,8 @@ $$;
 -- A call with these numbers, for leases of a minute.  It shows when they began,
 -- compared with the lease before, and how long they last, to ten seconds.
 CREATE FUNCTION call(holder text, fence bigint, next bigint, held int[], wanted int[],
-    auto int DEFAULT NULL, preferred int[] DEFAULT '{}', lease interval DEFAULT '1 min', until timestamptz DEFAULT NULL)
+    auto int DEFAULT NULL, preferred int[] DEFAULT '{}', lease interval DEFAULT '1 min', until timestamptz DEFAULT NULL,
+    confirmed bigint DEFAULT 0, registry text DEFAULT NULL)
 RETURNS TABLE (state text, shard int, began text, lasts numeric, other text) LANGUAGE sql VOLATILE AS $$
     SELECT l.state, l.shard,
            CASE WHEN l.lease_from > clock_timestamp() THEN 'in the future'
@@ -23,9 +24,11 @@ RETURNS TABLE (state text, shard int, began text, lasts numeric, other text) LAN
                 WHEN l.lease_from = before.lease_from THEN 'as before'
                 WHEN l.lease_from = s.not_before THEN 'at the end of the fence'
                 WHEN l.shard IS NOT NULL AND before.shard IS NULL THEN 'when the registry began' END,
-           round(extract(epoch FROM l.lease_until - clock_timestamp()), -1), l.other
+           round(extract(epoch FROM l.lease_until - clock_timestamp()), -1),
+           CASE l.state WHEN 'accepted' THEN CASE l.other WHEN s.number THEN 'its number' END
+           ELSE regexp_replace(l.other, '\d{4}-\S+ \S+', 'TIME') END
       FROM (SELECT array_agg(b) AS rows FROM snowflake_registry_shards AS b) AS b,
-           snowflake_registry_lease(holder, fence, next, 'host of ' || holder, 'epoch=x', 7,
+           snowflake_registry_lease(holder, fence, next, confirmed, 'host of ' || holder, 'epoch=x', 7, registry,
                                     held, times(held, 'lease_from'), times(held, 'lease_until', until),
                                     wanted, auto, preferred, lease)
            WITH ORDINALITY AS l (state, shard, lease_from, lease_until, other, n)
@@ -34,15 +37,39 @@ RETURNS TABLE (state text, shard int, began text, lasts numeric, other text) LAN
      ORDER BY l.n
 $$;
 CREATE FUNCTION release(holder text, fence bigint, next bigint, shards int[], ends timestamptz[])
-RETURNS boolean LANGUAGE sql VOLATILE AS $$
-    SELECT snowflake_registry_release(holder, fence, next, 'host of ' || holder, 'epoch=x', 7, shards, ends)
+RETURNS SETOF text LANGUAGE sql VOLATILE AS $$
+    SELECT state FROM snowflake_registry_release(holder, fence, next, 0, 'host of ' || holder, 'epoch=x', 7, NULL, shards, ends)
 $$;
 -- Let time pass.
 CREATE PROCEDURE pass(seconds int) LANGUAGE sql AS $$
     UPDATE snowflake_registry_shards
        SET lease_from = lease_from - seconds * interval '1 s', lease_until = lease_until - seconds * interval '1 s';
     UPDATE snowflake_registry_state SET not_before = not_before - seconds * interval '1 s';
+    UPDATE snowflake_registry_state SET writer = xmin;
 $$;
+
+-- It is born closed: a call changes nothing.
+SELECT * FROM call('a', 0, 5, '{}', '{0}');
+SELECT is_open, layout, free FROM snowflake_registry_summary;
+SELECT count(*) FROM snowflake_registry_holders;
+-- What a server brings meanwhile counts when it is opened.
+BEGIN;
+SELECT state, other FROM call('a', 4, 5, '{}', '{0}', lease => '20 min', confirmed => 4);
+SELECT round(extract(epoch FROM snowflake_registry_open('0') - clock_timestamp()), -1);
+ROLLBACK;
+-- Opened on purpose.
+SELECT snowflake_registry_open(NULL);
+SELECT snowflake_registry_open('-1 s');
+SELECT snowflake_registry_open('0', 'epoch=x');
+SELECT snowflake_registry_open('0', 'epoch=x', 1048576);
+BEGIN;
+SELECT round(extract(epoch FROM snowflake_registry_open('1 h', 'epoch=y', 7) - clock_timestamp()), -1);
+SELECT round(extract(epoch FROM snowflake_registry_open('0') - clock_timestamp()), -1) AS still;
+SELECT is_open, layout, shards, free FROM snowflake_registry_summary;
+ROLLBACK;
+SELECT snowflake_registry_open('0') <= clock_timestamp() AS opened;
+-- and not dropped without a thought
+DROP EXTENSION snowflake_registry;
 
 -- A registry that was lost and made again is fenced before its first call: no
 -- shard is leased, and the call makes the registry of its layout.
@@ -117,7 +144,10 @@ CALL pass(3600);
 SELECT state, shard, began FROM call('j', 3, 4, '{}', NULL, 2);
 
 -- A registry that was moved is fenced by itself: as after a failover.
-UPDATE snowflake_registry_state SET place = '1/00000001/1';
+BEGIN;
+UPDATE snowflake_registry_state SET place = '1/00000001/1/1';
+UPDATE snowflake_registry_state SET writer = xmin;
+COMMIT;
 SELECT * FROM call('j', 4, 5, '{5}', NULL, 2);
 SELECT * FROM call('k', 0, 5, '{}', NULL, 1);
 SELECT place = snowflake_registry_place() AS known FROM snowflake_registry_state;
@@ -128,16 +158,95 @@ SELECT * FROM call('j', 50, 51, '{5,6}', NULL, 2);
 -- and what it claims may have begun later than the lease that the registry has
 SELECT l.lease_from = known.lease_from AS later
   FROM (SELECT clock_timestamp() AS lease_from) AS known,
-       snowflake_registry_lease('j', 51, 52, 'host of j', 'epoch=x', 7, '{5}', ARRAY[known.lease_from],
+       snowflake_registry_lease('j', 51, 52, 0, 'host of j', 'epoch=x', 7, NULL, '{5}', ARRAY[known.lease_from],
                                 ARRAY[clock_timestamp() + interval '1 s'], '{5}', NULL, '{}', '1 min') AS l
  WHERE l.shard = 5;
--- a holder that nobody has seen for long, and that left no trace, is forgotten
-UPDATE snowflake_registry_holders SET seen_at = '2020-01-01' WHERE holder IN ('f', 'j');
-SELECT state FROM call('l', 0, 1, '{}', '{}');
-SELECT holder FROM snowflake_registry_holders WHERE holder IN ('f', 'j');
+-- a holder that nobody has seen for long is not forgotten, and has lost nothing
+UPDATE snowflake_registry_holders SET seen_at = '2020-01-01' WHERE holder = 'f';
+SELECT state FROM call('f', 1, 2, '{}', '{}', confirmed => 1);
+
+-- A call proves that the registry has forgotten something: it is fenced, for the
+-- longest lease known or presented.  What is below has an answer that was lost,
+-- a release that was lost, a clone, a lease that is over, a lease that another
+-- server has since, and a revoked lease: none of them proves anything.
+CALL pass(86400);
+CREATE FUNCTION claim(holder text, fence bigint, next bigint, confirmed bigint, shard int, lasts interval,
+    registry text DEFAULT NULL)
+RETURNS TABLE (state text, shard int, other text) LANGUAGE sql VOLATILE AS $$
+    SELECT l.state, l.shard,
+           regexp_replace(CASE WHEN l.state <> 'accepted' THEN l.other END, '\d{4}-\S+ \S+|[0-9a-f]{16}', 'X', 'g')
+      FROM snowflake_registry_lease(holder, fence, next, confirmed, 'host of ' || holder, 'epoch=x', 7, registry,
+                                    ARRAY[shard], ARRAY[clock_timestamp() - interval '1 min'], ARRAY[clock_timestamp() + lasts], '{}', NULL, '{}', '1 min') AS l
+     WHERE l.state IN ('accepted', 'clone', 'lost')
+$$;
+CREATE FUNCTION fenced() RETURNS numeric LANGUAGE sql VOLATILE AS
+    'SELECT greatest(round(extract(epoch FROM not_before - clock_timestamp()), -1), 0) FROM snowflake_registry_state';
+BEGIN;
+UPDATE snowflake_registry_state SET longest_lease = '1 min';
+UPDATE snowflake_registry_state SET writer = xmin;
+COMMIT;
+SELECT state, shard FROM call('p', 0, 5, '{}', '{0,1}');
+SELECT state, shard FROM call('p', 0, 5, '{}', '{0,1}', confirmed => 0);
+SELECT state, shard FROM call('p', 5, 6, '{0,1}', '{0,1}', confirmed => 5, registry => (SELECT number FROM snowflake_registry_state));
+SELECT state FROM call('p', 6, 7, '{0,1}', '{0,1}', confirmed => 6, until => clock_timestamp() + interval '1 s');
+SELECT state, other FROM call('p', 6, 99, '{0,1}', '{0,1}', confirmed => 6);
+SELECT state, other FROM claim('p', 6, 99, 6, 5, '1 min');
+SELECT state FROM call('q', 7, 8, '{}', '{}');
+SELECT release('p', 7, 8, '{1}', '{-infinity}');
+SELECT state FROM call('q', 8, 9, '{}', '{1}');
+SELECT release('p', 7, 8, '{1}', '{-infinity}');
+SELECT state FROM call('p', 8, 9, '{0,1}', '{0}', confirmed => 8, until => clock_timestamp() - interval '1 s');
+SELECT snowflake_registry_revoke(0) > clock_timestamp() + interval '50 s' AS then_it_ends;
+SELECT * FROM call('p', 9, 10, '{0}', '{0}', confirmed => 9);
+SELECT * FROM call('p', 10, 11, '{0}', NULL, 1, confirmed => 10);
+SELECT shard, host, revoked FROM snowflake_registry_leases WHERE shard = 0;
+SELECT fenced();
+-- the holder, a call, another registry
+BEGIN; SELECT * FROM call('r', 7, 8, '{}', '{}', confirmed => 7); SELECT fenced(); ROLLBACK;
+BEGIN; SELECT * FROM claim('p', 99, 100, 98, 5, '-1 s'); SELECT fenced(); ROLLBACK;
+BEGIN; SELECT * FROM claim('r', 0, 1, 0, 5, '-1 s', '0123456789abcdef'); SELECT fenced(); ROLLBACK;
+-- also a release
+BEGIN;
+SELECT state, shard, CASE state WHEN 'lost' THEN other END AS lost FROM snowflake_registry_release('r', 7, 8, 7, 'host of r', 'epoch=x', 7, NULL, '{}', '{}');
+SELECT fenced();
+ROLLBACK;
+-- a lease: that it never gave, that it gave until an earlier time, that another server has
+BEGIN; SELECT * FROM claim('p', 11, 12, 11, 6, '10 min'); SELECT fenced(); ROLLBACK;
+BEGIN; SELECT * FROM claim('p', 11, 12, 11, 0, '20 min'); SELECT fenced(); ROLLBACK;
+BEGIN; SELECT * FROM claim('p', 11, 12, 11, 1, '30 s'); SELECT fenced(); ROLLBACK;
+-- no claim fences it for longer than a lease can be
+BEGIN; SELECT * FROM claim('p', 11, 12, 11, 6, '1000 years'); SELECT fenced(); ROLLBACK;
+-- no shard is leased then, nor reserved
+BEGIN;
+SELECT count(*) FROM claim('p', 11, 12, 11, 6, '10 min');
+SELECT state, shard FROM call('q', 9, 10, '{}', '{6}');
+\set VERBOSITY terse
+SELECT snowflake_registry_reserve(6, 'the importer');
+\set VERBOSITY default
+ROLLBACK;
+
+-- What it takes, and how much of it.
+SELECT snowflake_registry_revoke(6);
+SELECT snowflake_registry_reserve(8, 'the importer');
+SELECT snowflake_registry_limit('0', 4);
+SELECT snowflake_registry_limit('2 min', 2);
+SELECT max_lease, max_shards FROM snowflake_registry_summary;
+SELECT state FROM call('p', 11, 12, '{}', '{}', lease => '3 min');
+SELECT state FROM call('p', 11, 12, '{}', '{2,3,4}');
+SELECT state FROM call('p', 11, 12, '{}', NULL, 3);
+-- it has 0, which was revoked, and 3, which it does not claim
+SELECT state, shard, lasts > 0 AS later FROM call('p', 11, 12, '{}', '{2,4}');
+SELECT state, shard, lasts > 0 AS later FROM call('p', 12, 13, '{}', NULL, 2);
+SELECT snowflake_registry_limit('1 day', 1024);
+SELECT state FROM call('p', 13, 14, '{}', '{8}');
+SELECT state FROM call('p', 13, 14, '{}', '{0}', lease => '0');
+SELECT state FROM call('p', 13, 14, '{}', '{0}', lease => NULL);
+SELECT state FROM call(NULL, 13, 14, '{}', '{0}');
+SELECT state, shard FROM call('p', 13, 14, '{}', '{6}');
+SELECT snowflake_registry_open('0', 'epoch=z', 15);
 
 -- One layout, and one isolation level.
-SELECT * FROM snowflake_registry_lease('z', 0, 1, 'z', 'epoch=y', 7, '{}', '{}', '{}', '{}', NULL, '{}', '1 min');
+SELECT * FROM snowflake_registry_lease('z', 0, 1, 0, 'z', 'epoch=y', 7, NULL, '{}', '{}', '{}', '{}', NULL, '{}', '1 min');
 \echo :SQLSTATE
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT * FROM call('z', 0, 1, '{}', '{}');
@@ -152,19 +261,31 @@ ROLLBACK;
 -- A role that leases, and does nothing else.
 CREATE ROLE regress_snowflake_server;
 SET ROLE regress_snowflake_server;
-SELECT * FROM snowflake_registry_lease('z', 0, 1, 'z', 'epoch=x', 7, '{}', '{}', '{}', '{}', NULL, '{}', '1 min');
+SELECT * FROM snowflake_registry_lease('z', 0, 1, 0, 'z', 'epoch=x', 7, NULL, '{}', '{}', '{}', '{}', NULL, '{}', '1 min');
 RESET ROLE;
 SELECT snowflake_registry_grant('regress_snowflake_server');
 SET ROLE regress_snowflake_server;
-SELECT state FROM snowflake_registry_lease('z', 0, 1, 'z', 'epoch=x', 7, '{}', '{}', '{}', '{}', NULL, '{}', '1 min');
-SELECT snowflake_registry_release('z', 1, 2, 'z', 'epoch=x', 7, '{}', '{}');
+SELECT state FROM snowflake_registry_lease('z', 0, 1, 0, 'z', 'epoch=x', 7, NULL, '{}', '{}', '{}', '{}', NULL, '{}', '1 min');
+SELECT state FROM snowflake_registry_release('z', 1, 2, 0, 'z', 'epoch=x', 7, NULL, '{}', '{}');
 SELECT snowflake_registry_fence();
+SELECT snowflake_registry_open('0');
 SELECT snowflake_registry_reserve(1, 'me');
+SELECT snowflake_registry_revoke(1);
 SELECT * FROM snowflake_registry_leases;
 DELETE FROM snowflake_registry_shards;
 RESET ROLE;
+-- A holder belongs to its role: another one cannot call in its name, nor read its number.
+SET SESSION AUTHORIZATION regress_snowflake_server;
+SELECT state FROM snowflake_registry_lease('y', 0, 1, 0, 'y', 'epoch=x', 7, NULL, '{}', '{}', '{}', '{4}', NULL, '{}', '1 min');
+SELECT shard, other FROM snowflake_registry_lease('y', 1, 2, 0, 'y', 'epoch=x', 7, NULL, '{}', '{}', '{}', '{6}', NULL, '{}', '1 min') WHERE state = 'taken';
+\set VERBOSITY terse
+SELECT state FROM snowflake_registry_lease('p', 20, 21, 0, 'y', 'epoch=x', 7, NULL, '{}', '{}', '{}', '{6}', NULL, '{}', '1 min');
+SELECT state FROM snowflake_registry_release('p', 20, 21, 0, 'y', 'epoch=x', 7, NULL, '{6}', '{-infinity}');
+\set VERBOSITY default
+RESET SESSION AUTHORIZATION;
+SELECT shard, host FROM snowflake_registry_leases WHERE shard IN (4, 6) ORDER BY 1;
 -- nor does anybody else
-SELECT p.oid::regprocedure AS function, prosecdef, proconfig::text ~ 'pg_catalog, \w+, pg_temp|pg_catalog, pg_temp' AS safe,
+SELECT proname AS function, prosecdef, 'search_path=pg_catalog, pg_temp' = ANY (proconfig) AS safe,
        has_function_privilege('public', p.oid, 'EXECUTE') AS public
   FROM pg_proc AS p JOIN pg_depend AS d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
  WHERE d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'snowflake_registry') ORDER BY 1;
@@ -174,7 +295,7 @@ SELECT pg_describe_object(classid, objid, objsubid) AS lacks_comment FROM pg_dep
    AND classid IN ('pg_proc'::regclass, 'pg_class'::regclass) AND obj_description(objid, classid::regclass::name) IS NULL;
 SELECT attrelid::regclass, attname FROM pg_attribute JOIN pg_depend AS d ON d.classid = 'pg_class'::regclass AND d.objid = attrelid AND d.deptype = 'e'
  WHERE refobjid = (SELECT oid FROM pg_extension WHERE extname = 'snowflake_registry') AND attnum > 0
-   AND col_description(attrelid, attnum) IS NULL AND attname <> 'only_row';
+   AND col_description(attrelid, attnum) IS NULL;
 
 REVOKE ALL ON SCHEMA public FROM regress_snowflake_server;
 DROP EXTENSION snowflake_registry CASCADE;

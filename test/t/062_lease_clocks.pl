@@ -162,8 +162,10 @@ sub use_registry
 	return;
 }
 
-# --- a registry that is restored from a backup of before the leases, and fenced
+# --- a registry that is restored from a backup of before the leases: it fences
+# itself for as long as a lease can be
 my $early = new_registry('early', init => { allows_streaming => 1 });
+$early->safe_psql('postgres', "SELECT snowflake_registry_limit('15 s', 1024)");
 $early->backup('empty');
 my $first = leasing_server('first', $early, 'auto:1', '8s');
 is(held_shards($first), '0', 'a lease that the backup does not know of');
@@ -175,12 +177,12 @@ $again->start;
 my $second = new_server('second', conf => lease_conf($early, 'auto:1', '8s'));
 $second->stop;
 $second->append_conf('postgresql.conf', "snowflake.registry = '" . registry_setting($again) . "'\n");
-my $fenced_until = $again->safe_psql('postgres', "SELECT snowflake_registry_fence('15 s')");
 $second->start;
 use_registry($first, $again);
 @minters = start_minters($first, 1, 'snowflake_nextval()');
 fails_with($second, $nextval, '55006', qr/no shard is free in the registry.*The next shard is free at \d/s,
 	'a registry that was restored and fenced leases nothing yet');
+my $fenced_until = $again->safe_psql('postgres', 'SELECT not_before FROM snowflake_registry_summary');
 ok(wait_until($second, q(SELECT state = 'held' FROM snowflake_lease_status())), 'but it does later');
 is($again->safe_psql('postgres', "SELECT min(lease_from) >= '$fenced_until' FROM snowflake_registry_leases"), 't',
 	'no lease begins before the end of the fence');
