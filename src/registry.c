@@ -464,7 +464,7 @@ format_call(const char *function, const char *columns,
 	return psprintf("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; "
 					"SET LOCAL search_path = pg_catalog; "
 					"SET LOCAL statement_timeout = %d; "
-					"SELECT %s FROM %s.%s(holder => text '%s', "
+					"SELECT %s FROM %s.%s(holder => '%s'::text, "
 					"fence => bigint '" INT64_FORMAT
 					"', next => bigint '" INT64_FORMAT
 					"', confirmed => bigint '" INT64_FORMAT

@@ -146,7 +146,7 @@ my $postmaster = (split(/\n/, slurp_file($registry->data_dir . '/postmaster.pid'
 $before = -s $paris->logfile;
 kill('STOP', $postmaster);
 my $began = time();
-wait_for_log($paris, qr/could not lease snowflake shards: of the registry did not answer within 5 s/, $before, 'a registry that hangs: it is given up');
+wait_for_log($paris, qr/could not lease snowflake shards: .*did not answer within 5 s/, $before, 'a registry that hangs: it is given up');
 $paris->stop;
 cmp_ok(time() - $began, '<', 30, 'and does not keep the server from stopping');
 kill('CONT', $postmaster);
@@ -168,13 +168,13 @@ set_by_reload($lossy, "snowflake.shards = '20'\n");
 wait_for_log($registry, qr/snowflake_registry_release\(holder => '$number'/, $before, 'a shard is released');
 set_by_reload($lossy, "snowflake.shards = '20,21'\n");
 $before = -s $registry->logfile;
-wait_for_log($registry, qr/snowflake_registry_lease\(holder => '$number'.*wanted => '\{20,21\}', auto => NULL/, $before, 'without an answer, and wanted again');
+wait_for_log($registry, qr/snowflake_registry_lease\(holder => '$number'.*wanted => '\{20,21\}'::int\[\], auto => NULL/, $before, 'without an answer, and wanted again');
 ok(wait_until($registry, q(SELECT max(lease_until) < clock_timestamp() FROM snowflake_registry_leases WHERE shard IN (20, 21))),
 	'its lease has ended');
 $registry->safe_psql('postgres', q(SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep'));
 finish_session($session);
 is_holding($lossy, '20,21', 'once the registry goes on, it is leased again');
-my @calls = slurp_file($registry->logfile) =~ /\.(snowflake_registry_(?:lease|release)\(holder => '$number', .*)\); COMMIT/g;
+my @calls = slurp_file($registry->logfile) =~ /\.(snowflake_registry_(?:lease|release)\(holder => '$number'::text, .*)\); COMMIT/g;
 my ($release) = grep { /_release/ } @calls;
 is($registry->safe_psql('postgres', "SET SESSION AUTHORIZATION ids; SELECT state FROM $release)"), 'clone', 'the release that comes late is refused');
 is_holding($lossy, '20,21', 'and the shard stays');
