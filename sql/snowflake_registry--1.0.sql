@@ -587,12 +587,12 @@ BEGIN
     RETURN QUERY SELECT CASE WHEN s.reserved_for IS NOT NULL OR s.is_revoked AND s.lease_until > now THEN 'reserved'
                              WHEN s.lease_until > now AND s.holder <> $1 THEN 'taken' ELSE 'fenced' END,
                         a.shard, NULL::timestamptz,
-                        CASE WHEN s.reserved_for IS NULL AND NOT (s.is_revoked AND s.lease_until > now)
+                        CASE WHEN s.reserved_for IS NULL AND (s.is_revoked AND s.lease_until > now) IS NOT TRUE
                              THEN greatest(s.lease_until, reg.not_before, full_until) END,
                         CASE WHEN s.reserved_for IS NOT NULL THEN s.reserved_for
                              WHEN s.lease_until <= now THEN NULL
                              WHEN s.is_revoked THEN format('others: its lease was revoked, and ends at %s', s.lease_until)
-                             WHEN s.holder <> $1 THEN h.host || CASE WHEN h.role = session_user THEN format(' (holder %s)', s.holder) ELSE '' END END
+                             WHEN s.holder <> $1 THEN format('%s%s', h.host, ' (holder ' || CASE WHEN h.role = session_user THEN s.holder END || ')') END
                    FROM (SELECT unnest($9) AS shard UNION SELECT unnest($12)) AS a
                    LEFT JOIN @extschema@.snowflake_registry_shards AS s ON s.shard = a.shard
                    LEFT JOIN @extschema@.snowflake_registry_holders AS h ON h.holder = s.holder

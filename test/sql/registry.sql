@@ -138,6 +138,11 @@ SELECT state, shard, began FROM call('i', 1, 2, '{}', '{6}');
 SELECT round(extract(epoch FROM snowflake_registry_fence() - clock_timestamp()), -1);
 SELECT round(extract(epoch FROM snowflake_registry_fence('1 h') - clock_timestamp()), -1);
 SELECT * FROM call('i', 2, 3, '{6}', '{5,6}');
+-- a shard that nobody ever had
+BEGIN;
+DELETE FROM snowflake_registry_shards WHERE shard = 5;
+SELECT * FROM call('i', 3, 4, '{6}', '{5}');
+ROLLBACK;
 SELECT * FROM call('j', 0, 3, '{}', NULL, 2);
 SELECT free FROM snowflake_registry_summary;
 CALL pass(3600);

@@ -1,0 +1,145 @@
+# The functions of the registry that run with its owner's rights, called among
+# objects of people who would like to have these.  And who waits for the registry's
+# lock is told for whom.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
+use LeaseTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use SnowflakeTest;
+use Test::More;
+
+my $node = new_registry('registry');
+my $fence = 0;
+
+# As a server calls; gives the states.
+sub call
+{
+	my ($before) = @_;
+	my $now = $fence++;
+	my $next = $fence;
+	my $who = "'one', $now, $next, $now, 'host', 'epoch=x', 7, NULL";
+
+	return $node->safe_psql('hosted', ($before // '') . <<"SQL", extra_params => [ '-U', 'ids' ]);
+SELECT string_agg(state, ' ') FROM reg.snowflake_registry_lease($who, '{}', '{}', '{}', '{1,2}', NULL, '{}', '1 min') WHERE state <> 'set_aside'
+SQL
+}
+
+sub release
+{
+	my $now = $fence++;
+	my $next = $fence;
+
+	return $node->safe_psql('hosted', "SELECT state FROM reg.snowflake_registry_release('one', $now, $next, $now, 'host', 'epoch=x', 7, NULL, '{1,2}', '{-infinity,-infinity}')",
+		extra_params => [ '-U', 'ids' ]);
+}
+
+sub nobody_gained
+{
+	my ($name) = @_;
+	is($node->safe_psql('hosted', q(SELECT string_agg(rolname, ' ') FROM pg_roles WHERE rolsuper AND rolname IN ('bob', 'ids'))), '', "$name: nobody has become a superuser");
+	return;
+}
+
+# What a hostile role makes in a schema: each of these functions fits better than
+# the one of pg_catalog that it stands for, or as well.
+sub traps
+{
+	my ($schema) = @_;
+	my $body = q(LANGUAGE plpgsql AS $f$ BEGIN EXECUTE 'ALTER ROLE bob SUPERUSER'; RETURN NULL; EXCEPTION WHEN insufficient_privilege THEN RETURN NULL; END $f$);
+
+	return join('', map { "CREATE FUNCTION $schema.$_ $body;\n" }
+			'cardinality(int[]) RETURNS int', 'format(text, text) RETURNS text', 'format(text, timestamptz) RETURNS text',
+		'concat_ws(text, text, text, oid, text) RETURNS text', 'clock_timestamp() RETURNS timestamptz', 'current_setting(text) RETURNS text',
+		'eq(text, name) RETURNS boolean', 'minus(int, bigint) RETURNS int', 'snowflake_registry_guard(int DEFAULT 0) RETURNS text',
+		'snowflake_registry_enter(int DEFAULT 0) RETURNS int', 'snowflake_registry_longest(anyelement) RETURNS interval',
+		'snowflake_registry_find(anyelement, timestamptz, bigint, int[]) RETURNS int[]')
+	  . "CREATE OPERATOR $schema.= (FUNCTION = $schema.eq, LEFTARG = text, RIGHTARG = name);\n"
+	  . "CREATE OPERATOR $schema.- (FUNCTION = $schema.minus, LEFTARG = int, RIGHTARG = bigint);\n"
+	  . "CREATE TABLE $schema.pg_locks (pid int);\n";
+}
+
+$node->safe_psql('postgres', 'CREATE ROLE bob LOGIN; CREATE DATABASE hosted OWNER bob');
+fails_in('CREATE EXTENSION snowflake_registry', qr/42501: the snowflake registry is in a schema whose owner is not a superuser\n.*belongs to "bob".*\n.*CREATE SCHEMA snowflake_registry/,
+	'a schema that the owner of the database has');
+
+sub fails_in
+{
+	my ($sql, $pattern, $name, @params) = @_;
+	my ($status, undef, $stderr) = $node->psql('hosted', "\\set VERBOSITY verbose\n$sql", extra_params => \@params);
+
+	like($stderr, $pattern, $name);
+	return;
+}
+
+$node->safe_psql('hosted', "CREATE SCHEMA reg; CREATE EXTENSION snowflake_registry SCHEMA reg; SELECT reg.snowflake_registry_grant('ids'); SELECT reg.snowflake_registry_open('0')");
+is(call(), 'accepted held held', 'in a schema of a superuser it leases');
+my @as_bob = (extra_params => [ '-U', 'bob' ]);
+
+$node->safe_psql('hosted', traps('public'), @as_bob);
+$node->safe_psql('hosted', 'ALTER DATABASE hosted SET search_path = public, pg_catalog, reg', @as_bob);
+$node->safe_psql('hosted', 'ALTER ROLE ids SET search_path = public, pg_catalog, reg');
+is(call(), 'accepted fenced fenced', 'the owner of the database');
+is(release(), 'accepted', 'and a release');
+nobody_gained('the owner of the database');
+
+$node->safe_psql('hosted', 'GRANT CREATE ON SCHEMA reg TO PUBLIC');
+$node->safe_psql('hosted', traps('reg'), @as_bob);
+is(call(), 'accepted held held', 'CREATE for PUBLIC in its schema');
+is(release(), 'accepted', 'and a release');
+nobody_gained('CREATE for PUBLIC');
+
+my $temporary = traps('pg_temp') =~ s/EXECUTE 'ALTER ROLE bob/EXECUTE 'ALTER ROLE ids/gr;
+$node->safe_psql('postgres', 'GRANT TEMPORARY ON DATABASE hosted TO ids');
+is(call("$temporary CREATE TEMP TABLE snowflake_registry_state (a int); CREATE DOMAIN pg_temp.timestamptz AS int; SET search_path = pg_temp, pg_catalog; SELECT '';\n") =~ s/^\s+//r,
+	'accepted held held', 'temporary objects');
+nobody_gained('temporary objects');
+
+$node->safe_psql('hosted', 'ALTER SCHEMA reg OWNER TO bob');
+fails_in("SELECT * FROM reg.snowflake_registry_lease('one', 90, 91, 0, 'host', 'epoch=x', 7, NULL, '{}', '{}', '{}', '{}', NULL, '{}', '1 min')",
+	qr/42501: the snowflake registry is in a schema whose owner is not a superuser/, 'a schema that was given away', '-U', 'ids');
+fails_in("SELECT * FROM reg.snowflake_registry_release('one', 90, 91, 0, 'host', 'epoch=x', 7, NULL, '{}', '{}')",
+	qr/42501: the snowflake registry is in a schema whose owner is not a superuser/, 'for a release as well', '-U', 'ids');
+
+# --- Locks
+$fence = 0;
+my $lease = "SELECT state, shard FROM snowflake_registry_lease('two', 0, 1, 0, 'host', 'epoch=x', 7, NULL, '{}', '{}', '{}', '{3}', NULL, '{}', '1 min')";
+
+sub fails_now
+{
+	my ($sql, $pattern, $name) = @_;
+	my (undef, undef, $stderr) = $node->psql('postgres', "\\set VERBOSITY verbose\n$sql");
+
+	like($stderr, $pattern, $name);
+	return;
+}
+for my $statement ('UPDATE snowflake_registry_shards SET holder = NULL WHERE false', 'SELECT FROM snowflake_registry_state FOR UPDATE',
+	"SELECT snowflake_registry_fence('0')")
+{
+	my $session = start_session($node, "BEGIN; $statement; SELECT pg_sleep(600)");
+	ok(wait_until($node, q(SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep')), 'an open transaction');
+	my $pid = $node->safe_psql('postgres', q(SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep'));
+	fails_now($lease, qr/55P03: another transaction has locked the snowflake registry\n.*Process $pid of user "[^"]+" \(active\) has been in a transaction since \d/, $statement);
+	$node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)");
+	finish_session($session);
+	ok(wait_until($node, q(SELECT count(*) = 0 FROM pg_stat_activity WHERE wait_event = 'PgSleep')), 'it is over');
+}
+
+# a call that is committing: its shard cannot be reserved, nor can a fence miss it
+my $calling = start_session($node, "BEGIN; $lease; SELECT pg_sleep(600)");
+ok(wait_until($node, q(SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep')), 'a call under way');
+fails_now("SELECT snowflake_registry_reserve(3, 'me')", qr/55P03: another transaction has locked/, 'no reservation against it');
+fails_now("SELECT snowflake_registry_fence()", qr/55P03: another transaction has locked/, 'nor a fence');
+$node->safe_psql('postgres', q(SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep'));
+finish_session($calling);
+$node->safe_psql('postgres', $lease);
+fails_now("SELECT snowflake_registry_reserve(3, 'me')", qr/55006: shard 3 is leased/, 'nor when it has committed');
+is($node->safe_psql('postgres', "SET synchronous_commit = off; BEGIN; SELECT snowflake_registry_reserve(900 - 895, 'me'); SHOW synchronous_commit; COMMIT") =~ s/^\n//r,
+	'on', 'what is reserved survives a crash');
+is($node->safe_psql('postgres', "SET synchronous_commit = off; BEGIN; SELECT count(snowflake_registry_fence('0')); SHOW synchronous_commit; COMMIT"),
+	"1\non", 'and a fence');
+done_testing();
