@@ -87,7 +87,7 @@ is(call(), 'accepted fenced fenced', 'the owner of the database');
 is(release(), 'accepted', 'and a release');
 nobody_gained('the owner of the database');
 
-$node->safe_psql('hosted', 'GRANT CREATE ON SCHEMA reg TO PUBLIC');
+$node->safe_psql('hosted', 'GRANT CREATE, USAGE ON SCHEMA reg TO PUBLIC');
 $node->safe_psql('hosted', traps('reg'), @as_bob);
 is(call(), 'accepted held held', 'CREATE for PUBLIC in its schema');
 is(release(), 'accepted', 'and a release');
