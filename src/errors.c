@@ -14,19 +14,66 @@
  */
 #include "postgres.h"
 
+#include "lib/stringinfo.h"
 #include "portability/instr_time.h"
+#include "utils/varlena.h"
 
 #include "errors.h"
+
+/* The preset whose name is most like one that is none; NULL if none is. */
+static const char *
+nearest_preset(const char *name)
+{
+	int			length = strlen(name);
+	int			least = Min(4, length / 2) + 1;
+	const char *nearest = NULL;
+
+	for (int i = 0; i < layout_preset_count; i++)
+	{
+		const char *preset = layout_presets[i].name;
+		int			distance =
+			varstr_levenshtein_less_equal(name, length, preset, strlen(preset),
+										  1, 1, 1, least - 1, true);
+
+		if (distance < least)
+		{
+			least = distance;
+			nearest = preset;
+		}
+	}
+	return nearest;
+}
+
+/*
+ * The way out of an invalid layout.  It names the presets, because it must help
+ * while the server is down.
+ */
+char *
+hint_of_layout(const LayoutError *error)
+{
+	const char	  *nearest = nearest_preset(error->preset);
+	StringInfoData hint;
+
+	initStringInfo(&hint);
+	if (nearest != NULL)
+		appendStringInfo(&hint, "Perhaps you meant \"%s\". ", nearest);
+	appendStringInfoString(&hint, "A layout is a preset (");
+	for (int i = 0; i < layout_preset_count; i++)
+		appendStringInfo(&hint, "%s%s", i == 0 ? "" : ", ",
+						 layout_presets[i].name);
+	appendStringInfoString(
+		&hint,
+		") or a specification such as \"epoch=2024-01-01T00:00:00Z unit=1ms "
+		"fields=timestamp:41,shard:10,sequence:12\".");
+	return hint.data;
+}
 
 void
 report_invalid_layout(const LayoutError *error)
 {
-	ereport(
-		ERROR,
-		(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-		 errmsg("invalid layout: %s", error->message),
-		 errhint(
-			 "A layout is a preset that the view snowflake_layouts shows, or a specification such as \"epoch=2024-01-01T00:00:00Z unit=1ms fields=timestamp:41,shard:10,sequence:12\".")));
+	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					errmsg("invalid layout: %s", error->message),
+					errhint("%s", hint_of_layout(error))));
 }
 
 /* A shard or a sequence number is not from 0 to "last". */

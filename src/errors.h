@@ -16,7 +16,8 @@
 /* holds any time span as report_format_duration() writes it */
 #define REPORT_DURATION_SIZE 40
 
-extern void report_format_duration(int64 us, char *buffer);
+extern char *hint_of_layout(const LayoutError *error);
+extern void	 report_format_duration(int64 us, char *buffer);
 
 extern bool may_log_now(pg_atomic_uint64 *after, int64 interval_us);
 

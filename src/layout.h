@@ -84,9 +84,13 @@ typedef struct LayoutIdRange
 	int64 last;
 } LayoutIdRange;
 
+/* holds what layout_quote() writes */
+#define LAYOUT_QUOTE_SIZE 72
+
 typedef struct LayoutError
 {
-	char message[200]; /* lower case, no full stop */
+	char message[200];				/* lower case, no full stop */
+	char preset[LAYOUT_QUOTE_SIZE]; /* a name that no preset has; else empty */
 } LayoutError;
 
 extern const LayoutPreset layout_presets[];
@@ -101,6 +105,7 @@ extern const LayoutPreset *layout_preset_of(const Layout *layout);
 extern void layout_describe(const Layout *layout, char *buffer, size_t size);
 extern void layout_format_time(TimestampTz time, char *buffer, size_t size);
 
+extern char *layout_quote(const char *start, const char *end, char *quote);
 extern int	 layout_quotable(const char *start, const char *end);
 extern bool	 layout_is_same(const Layout *one, const Layout *other);
 extern bool	 layout_tick_of_time(const Layout *layout, TimestampTz time,

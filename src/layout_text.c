@@ -110,8 +110,9 @@ typedef struct Span
 } Span;
 
 /* A user's text in an error message. */
-#define SPAN_FORMAT "%.*s"
-#define SPAN_ARGS(s) layout_quotable((s).start, (s).end), (s).start
+#define SPAN_FORMAT "%s"
+#define SPAN_ARGS(s) \
+	layout_quote((s).start, (s).end, (char[LAYOUT_QUOTE_SIZE]){0})
 
 
 /*-------------------------------------------------------------------------
@@ -133,6 +134,28 @@ layout_quotable(const char *start, const char *end)
 		   start[length] <= '~')
 		length++;
 	return length;
+}
+
+/*
+ * A user's text as a message quotes it: in printable ASCII, other bytes escaped,
+ * so that nobody looks for a character that is not shown.
+ */
+char *
+layout_quote(const char *start, const char *end, char *quote)
+{
+	char *to = quote;
+
+	for (; start < end && to < quote + LAYOUT_QUOTE_SIZE - 8; start++)
+	{
+		if (*start == '\n')
+			to += sprintf(to, "\\n");
+		else if (layout_quotable(start, start + 1) == 0)
+			to += sprintf(to, "\\x%02x", (unsigned char) *start);
+		else
+			*to++ = *start;
+	}
+	strcpy(to, start < end ? "..." : "");
+	return quote;
 }
 
 /* Keep the reason and return false, so that callers can "return fail(...)". */
@@ -591,6 +614,7 @@ layout_parse(const char *text, size_t length, Layout *layout,
 	Span span = {text, text + length};
 
 	memset(layout, 0, sizeof(*layout));
+	error->preset[0] = '\0';
 	for (int i = 0; i < layout_preset_count; i++)
 	{
 		const LayoutPreset *preset = &layout_presets[i];
@@ -600,8 +624,11 @@ layout_parse(const char *text, size_t length, Layout *layout,
 								strlen(preset->specification), layout, error);
 	}
 	if (memchr(text, '=', length) == NULL)
+	{
+		(void) layout_quote(span.start, span.end, error->preset);
 		return fail(error, "there is no preset \"" SPAN_FORMAT "\"",
-					SPAN_ARGS(span));
+					error->preset);
+	}
 	return parse_specification(span, layout, error);
 }
 

@@ -124,8 +124,9 @@ lease_record_read(LeaseRecord *record, uint64 incarnation, char *reason)
 		strlcpy(reason, "it has no record of leases", size);
 	else if (!is_whole(header, length))
 		strlcpy(reason, "its record of leases is damaged", size);
-	else if (header->incarnation != incarnation ||
-			 strcmp(header->layout, layout) != 0)
+	else if (strcmp(header->layout, layout) != 0)
+		strlcpy(reason, "its record of leases is of another layout", size);
+	else if (header->incarnation != incarnation)
 		strlcpy(reason, "its record of leases is another server's", size);
 	else if (strcmp(here.boot, header->place.boot) != 0)
 		strlcpy(reason, "the machine was booted since", size);

@@ -28,6 +28,7 @@
 
 #include "compat.h"
 #include "conninfo.h"
+#include "errors.h"
 #include "settings.h"
 #include "shards.h"
 
@@ -283,8 +284,7 @@ check_layout(char **text, void **parsed, GucSource source)
 	if (!layout_parse(*text, strlen(*text), &layout, &error))
 	{
 		GUC_check_errdetail("Invalid layout: %s.", error.message);
-		GUC_check_errhint(
-			"The view snowflake_layouts shows the presets; a specification reads \"epoch=2024-01-01T00:00:00Z unit=1ms fields=timestamp:41,shard:10,sequence:12\".");
+		GUC_check_errhint("%s", hint_of_layout(&error));
 		return false;
 	}
 	if (layout.shard_bits > SETTINGS_MAX_SHARD_BITS)
@@ -327,6 +327,10 @@ check_shards(char **text, void **parsed, GucSource source)
 		(automatic == 0 && !shards_parse(*text, last_shard, mine, &error)))
 	{
 		GUC_check_errdetail("%s", error.message);
+		GUC_check_errhint("Write shards from 0 to " INT64_FORMAT
+						  " and ranges of them, such as \"5\", \"0-7\" or "
+						  "\"1,5,9-12\"; or nothing.",
+						  last_shard);
 		return false;
 	}
 	for (int shard = 0; shard <= last_shard; shard++)

@@ -66,8 +66,8 @@ shards_parse(const char *text, int64 last_shard, bool *mine,
 		if (first < 0 || last < 0 || at != end)
 		{
 			snprintf(error->message, sizeof(error->message),
-					 "\"%.*s\" is not a shard or a range of shards.",
-					 layout_quotable(element, end), element);
+					 "\"%s\" is not a shard or a range of shards.",
+					 layout_quote(element, end, (char[LAYOUT_QUOTE_SIZE]){0}));
 			return false;
 		}
 		if (Max(first, last) > last_shard)
@@ -121,9 +121,11 @@ shards_parse_auto(const char *text, int64 last_shard, int32 *count,
 	{
 		snprintf(
 			error->message, sizeof(error->message),
-			"\"%.*s\" is not \"auto\" or \"auto:N\", with N from 1 to " INT64_FORMAT
+			"\"%s\" is not \"auto\" or \"auto:N\", with N from 1 to " INT64_FORMAT
 			".",
-			layout_quotable(text, text + strlen(text)), text, last_shard + 1);
+			layout_quote(text, text + strlen(text),
+						 (char[LAYOUT_QUOTE_SIZE]){0}),
+			last_shard + 1);
 		return false;
 	}
 	*count = (int32) number;

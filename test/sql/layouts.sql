@@ -145,8 +145,8 @@ BEGIN
     RETURN 'NOT REFUSED';
 EXCEPTION WHEN OTHERS THEN
     GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT, hint = PG_EXCEPTION_HINT;
-    IF state = '22023' AND message LIKE 'invalid layout: %' AND hint LIKE 'A layout is a preset that %' THEN
-        RETURN substr(message, length('invalid layout: ') + 1);
+    IF state = '22023' AND message LIKE 'invalid layout: %' AND hint ~ '^(Perhaps you meant "\w+"\. )?A layout is a preset \(twitter, .*\) or a specification such as ' THEN
+        RETURN substr(message, length('invalid layout: ') + 1) || coalesce('; ' || substring(hint, '^Perhaps you meant "\w+"'), '');
     END IF;
     RETURN 'ANOTHER ERROR: ' || state || ' ' || message;
 END $$;
@@ -170,7 +170,8 @@ SELECT left(layout, 58) AS layout, refused(layout)
                     'epoch=0 unit=1ms fields=timestamp:41,shard:10,sequence:12 please',
                     'epoch=0 unit=1ms fields=timestamp:41,shard:10,sequence:12 twitter']) AS layout;
 
--- what a message quotes is one line of ASCII, and never part of a character
+-- what a message quotes is one line of ASCII, with all else escaped
+SELECT refused(E'twitter\n') AS newline, refused(E'\ttwitter') AS tab, refused(E'twi\\xtter') AS backslash;
 SELECT refused('x' || repeat('y', 58) || E'\303\251\303\251') AS long,
        refused(E'twitt\320\265r') AS cyrillic,
        refused(E'epoch=0 unit=1ms fields=time\nstamp:41') AS line;

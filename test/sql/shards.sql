@@ -76,6 +76,8 @@ SELECT state FROM error_of('SELECT snowflake_nextval()');
 -- what is no list of shards
 SET snowflake.shards = '5';
 SET snowflake.shards = '5x';
+SET snowflake.shards = E'0\342\200\2237';
+SET snowflake.shards = 'auto:x';
 SELECT left(list, 22) AS list, state, detail
   FROM unnest(ARRAY['x', '5x', '5 6', '5;6', '-', '1-', '-1', '1--2', '1-2-3', '1,', '1, ', ',', ',1', '1,,2', '+1',
                     '1.5', '0x5', 'all', '7-3', '1024', '0-1024', '1024-1025', '2000-1999', '5,1024',

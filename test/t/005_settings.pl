@@ -33,7 +33,7 @@ sub refuses_to_start
 
 my $invalid = 'invalid value for parameter';
 refuses_to_start("snowflake.layout = 'twiter'",
-	qr/FATAL:  $invalid "snowflake\.layout": "twiter".*DETAIL:  Invalid layout: there is no preset "twiter"\..*HINT:  The view snowflake_layouts/s,
+	qr/FATAL:  $invalid "snowflake\.layout": "twiter".*DETAIL:  Invalid layout: there is no preset "twiter"\..*HINT:  Perhaps you meant "twitter"\. A layout is a preset \(twitter, discord/s,
 	'unknown layout');
 refuses_to_start("snowflake.layout = 'epoch=2020-01-01 unit=1ms fields=timestamp:41,shard:12,sequence:12'",
 	qr/FATAL:  $invalid.*DETAIL:  Invalid layout: fields sum to 65 bits, and an id has 64\./s,

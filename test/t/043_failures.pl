@@ -309,13 +309,15 @@ SQL
 		$node->append_conf('postgresql.conf', "shared_preload_libraries = ''");
 		$node->restart;
 		my @messages = errors_of($node, $mint);
+		my ($status, $out, $err) = $node->psql('template1', "\\set VERBOSITY verbose\nCREATE EXTENSION snowflake; DROP EXTENSION snowflake");
+		my $warning = join("\n", map { s/^psql:<stdin>:\d+: //r } grep { /(?:WARNING|HINT):/ } split(/\n/, $err));
 		$node->safe_psql('postgres', 'CREATE TABLE legacy (id bigserial PRIMARY KEY)');
 		is_deeply([ errors_of($node, "SELECT snowflake_adopt('legacy', 'id', 5)") ], \@messages, 'adopting says the same');
 		is_deeply([ errors_of($node, 'SELECT snowflake_accept_layout()') ], \@messages, 'and so does accepting a layout');
 		$node->safe_psql('postgres', 'DROP TABLE legacy');
 		$node->append_conf('postgresql.conf', "shared_preload_libraries = 'snowflake'");
 		$node->restart;
-		return @messages;
+		return (@messages, $warning);
 	},
 	'The library is not installed' => sub {
 		return refusal("dynamic_library_path = '/nonexistent'");

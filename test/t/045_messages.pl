@@ -118,7 +118,7 @@ for my $path (glob("$top/sql/*.sql"))
 
 		if ($source =~ /\G\s*USING\s+MESSAGE = \(?(?:\s*SELECT )?(?:format\()?'((?:[^']|'')*)'/gc)
 		{
-			note_message($name, $1 =~ s/''/'/gr, (grep { $condition eq $_ } 'NOTICE', 'LOG') ? undef : $condition);
+			note_message($name, $1 =~ s/''/'/gr, (grep { $condition eq $_ } 'NOTICE', 'LOG', 'WARNING') ? undef : $condition);
 		}
 		# the server's own
 		elsif ($source !~ /\G\s*USING\s+MESSAGE = message\b/gc)

@@ -202,6 +202,14 @@ for my $damage ([ 'damaged', sub { substr($_[0], 100, 1) ^= "\1" } ], [ 'cut sho
 	$lima->stop;
 }
 
+# --- a layout that was accepted: the record is this server's, and of the layout before
+my $log_end = -s $lima->logfile;
+$lima->append_conf('postgresql.conf', "snowflake.layout = 'discord'");
+$lima->start;
+$lima->safe_psql('postgres', 'SELECT snowflake_accept_layout()');
+wait_for_log($lima, qr/: its record of leases is of another layout\./, $log_end, 'with another layout it is a new holder, and the log says why');
+$lima->stop;
+
 # --- two servers of one that no evidence tells apart: they part at the next renewal
 my $first = leasing_server('first_one', $registry, 'auto:1', '6s');
 $first->stop;

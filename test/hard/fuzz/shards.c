@@ -22,10 +22,11 @@
 #define LIST "^([[:space:]]*|" ELEMENT "(," ELEMENT ")*)$"
 
 /* from src/layout.c, which nothing else is wanted of; not too careful */
-int
-layout_quotable(const char *start, const char *end)
+char *
+layout_quote(const char *start, const char *end, char *quote)
 {
-	return (int) Min(end - start, 60);
+	snprintf(quote, LAYOUT_QUOTE_SIZE, "%.*s", (int) (end - start), start);
+	return quote;
 }
 
 /* Read a list in the other way; false if it is not one. */
