@@ -175,16 +175,16 @@ held_shmem_startup(void)
 
 /* How many leases are of shards before this one. */
 static int
-place_of(int32 shard)
+place_of(const HeldState *in, int32 shard)
 {
 	int low = 0;
-	int high = state->count;
+	int high = in->count;
 
 	while (low < high)
 	{
 		int middle = (low + high) / 2;
 
-		if (state->leases[middle].lease.shard < shard)
+		if (in->leases[middle].lease.shard < shard)
 			low = middle + 1;
 		else
 			high = middle;
@@ -194,13 +194,18 @@ place_of(int32 shard)
 
 /* The lease of a shard; NULL: the shard is not held. */
 static HeldLease *
+find_in(HeldState *in, int32 shard)
+{
+	HeldLease *held = &in->leases[place_of(in, shard)];
+
+	return held < &in->leases[in->count] && held->lease.shard == shard ? held :
+																		 NULL;
+}
+
+static HeldLease *
 find_lease(int32 shard)
 {
-	HeldLease *held = &state->leases[place_of(shard)];
-
-	return held < &state->leases[state->count] && held->lease.shard == shard ?
-			   held :
-			   NULL;
+	return find_in(state, shard);
 }
 
 /* The same; if the shard is not held, it is from now on. */
@@ -208,7 +213,7 @@ static HeldLease *
 make_lease(int32 shard)
 {
 	HeldLease *held = find_lease(shard);
-	int		   place = place_of(shard);
+	int		   place = place_of(state, shard);
 
 	if (held != NULL)
 		return held;
@@ -487,19 +492,6 @@ held_note_set_aside(const int32 *shard, int count)
 	LWLockRelease(held_lock);
 }
 
-SetAside
-held_is_set_aside(int32 shard)
-{
-	SetAside answer;
-
-	LWLockAcquire(held_lock, LW_SHARED);
-	answer = state->knows_set_aside;
-	if (answer == SET_ASIDE && !set_aside[shard])
-		answer = SET_ASIDE_NOT;
-	LWLockRelease(held_lock);
-	return answer;
-}
-
 /*-------------------------------------------------------------------------
  * What a session mints on
  *-------------------------------------------------------------------------
@@ -510,18 +502,6 @@ bool
 held_has_changed(void)
 {
 	return my_changes != pg_atomic_read_u32(&state->changes);
-}
-
-/* Does this server hold the shard?  Sessions need not be minting on it. */
-bool
-held_has(int32 shard)
-{
-	bool held;
-
-	LWLockAcquire(held_lock, LW_SHARED);
-	held = find_lease(shard) != NULL;
-	LWLockRelease(held_lock);
-	return held;
 }
 
 /* May sessions mint on the shard? */
@@ -740,17 +720,9 @@ report_refusal(const HeldReport *report, const Refusal *refusal)
 	char until[LAYOUT_TIME_SIZE];
 
 	layout_format_time(refusal->until, until, sizeof(until));
-	switch (refusal->kind)
+	switch (is_own_lease(report, refusal) ? REFUSED_FENCED : refusal->kind)
 	{
 		case REFUSED_TAKEN:
-			if (is_own_lease(report, refusal))
-				ereport(ERROR,
-						(errcode(ERRCODE_OBJECT_IN_USE),
-						 errmsg("shard %d is not free yet", refusal->shard),
-						 errdetail("An earlier lease of this server itself, "
-								   "which was not given back, ends at %s.",
-								   until),
-						 errhint("Minting begins by itself then.")));
 			report_loss(refusal);
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_IN_USE),
@@ -766,7 +738,8 @@ report_refusal(const HeldReport *report, const Refusal *refusal)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_IN_USE),
 					 errmsg("shard %d is not free yet", refusal->shard),
-					 errdetail("The registry was fenced: no lease begins "
+					 errdetail("The registry was fenced, or has an earlier "
+							   "lease of this server itself. No lease begins "
 							   "before %s.",
 							   until),
 					 errhint("Minting begins by itself then.")));
@@ -986,12 +959,17 @@ report_hopeless(const HeldWait *wait, int32 shard)
 
 /*
  * Raise an error if the caller has waited without a worker for so long that a
- * worker that died would be back.  Else ask the worker for an attempt.
+ * worker that died would be back.  Else ask the worker for an attempt, and wait
+ * for its end.
  */
 static void
-ask_worker(HeldWait *wait)
+wait_for_worker(HeldWait *wait)
 {
-	Latch *worker;
+	static uint32 event = 0;
+	Latch		 *worker;
+
+	if (event == 0)
+		event = named_wait_event("SnowflakeLease");
 
 	pg_atomic_write_u32(&state->asked, 1);
 	LWLockAcquire(held_lock, LW_SHARED);
@@ -1004,6 +982,8 @@ ask_worker(HeldWait *wait)
 	}
 	else if (wait->waited_us - wait->last_worker_us > WORKER_PATIENCE_US)
 		report_no_worker();
+	wait->waited_us +=
+		wait_outside_locks(LEASE_WAIT_US, event, &state->attempted);
 }
 
 /*
@@ -1014,10 +994,6 @@ ask_worker(HeldWait *wait)
 void
 held_wait(HeldWait *wait, int32 shard)
 {
-	static uint32 event = 0;
-
-	if (event == 0)
-		event = named_wait_event("SnowflakeLease");
 	if (!wait->begun)
 	{
 		wait->begun = true;
@@ -1026,9 +1002,33 @@ held_wait(HeldWait *wait, int32 shard)
 		return;
 	}
 	report_hopeless(wait, shard);
-	ask_worker(wait);
-	wait->waited_us +=
-		wait_outside_locks(LEASE_WAIT_US, event, &state->attempted);
+	wait_for_worker(wait);
+}
+
+/*
+ * Has the registry reserved a shard?  What it said last can be old, so wait for
+ * an answer.
+ */
+SetAside
+held_is_set_aside(int32 shard)
+{
+	HeldWait wait = {0};
+	uint64	 attempts = pg_atomic_read_u64(&state->attempts);
+	SetAside answer;
+
+	ConditionVariablePrepareToSleep(&state->attempted);
+	while (pg_atomic_read_u64(&state->attempts) == attempts)
+		wait_for_worker(&wait);
+	ConditionVariableCancelSleep();
+	LWLockAcquire(held_lock, LW_SHARED);
+	if (state->report.failure.kind != REGISTRY_ANSWERED)
+		answer = SET_ASIDE_UNKNOWN;
+	else if (state->knows_set_aside == SET_ASIDE && !set_aside[shard])
+		answer = SET_ASIDE_NOT;
+	else
+		answer = state->knows_set_aside;
+	LWLockRelease(held_lock);
+	return answer;
 }
 
 /*-------------------------------------------------------------------------
@@ -1091,7 +1091,7 @@ snowflake_leases(PG_FUNCTION_ARGS)
 	{
 		const Refusal *refusal = &now->report.refusal[i];
 
-		if (refusal->shard != HELD_ANY && !held_has(refusal->shard))
+		if (refusal->shard != HELD_ANY && find_in(now, refusal->shard) == NULL)
 			put_lease(result, refusal->shard, NULL, refusal);
 	}
 	return (Datum) 0;

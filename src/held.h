@@ -78,7 +78,7 @@ typedef struct HeldReport
 /* Is a shard reserved in the registry, so that no server leases it? */
 typedef enum SetAside
 {
-	SET_ASIDE_UNKNOWN, /* it has not answered since this server started */
+	SET_ASIDE_UNKNOWN, /* it does not answer */
 	SET_ASIDE_TOO_MANY,
 	SET_ASIDE_NOT,
 	SET_ASIDE
@@ -114,7 +114,6 @@ extern bool				held_is_on(void);
 extern bool				held_covers(int64 tick);
 extern const OwnShards *held_own_shards(void);
 extern bool				held_has_changed(void);
-extern bool				held_has(int32 shard);
 extern bool				held_is_open(int32 shard);
 extern void				held_wait(HeldWait *wait, int32 shard);
 extern SetAside			held_is_set_aside(int32 shard);

@@ -11,10 +11,10 @@
  * ids.
  *
  * Nothing is reserved and nothing is remembered after the statement.  Uniqueness
- * rests on the shard, on which nobody else may mint.  So a shard that this
- * server mints on, or has leased, is refused, and so is a shard that a statement
- * numbers in two window partitions, because each partition begins with no
- * position.
+ * rests on the shard, on which nobody else may mint.  So with a registry a shard
+ * has to be reserved there.  Without one, a shard that this server mints on is
+ * refused.  And so is a shard that a statement numbers in two window partitions,
+ * because each partition begins with no position.
  *
  * All state belongs to one call in one running statement, in memory of that
  * statement: there is nothing to lock.
@@ -142,15 +142,43 @@ describe_use(int32 shard)
 	if (settings_name_shard(shard))
 		return psprintf("\"snowflake.shards\" is \"%s\".",
 						settings_own_shards_text());
-	if (held_has(shard))
-		return "The registry has leased it to this server.";
 	generator_read_shard(shard, &stats);
 	if (stats.has_minted)
 		return "It has minted there since it started.";
 	return NULL;
 }
 
-/* Refuse a shard on which this server mints. */
+/* Refuse a shard that the registry has not reserved. */
+static void
+check_shard_is_reserved(int32 shard)
+{
+	SetAside answer = held_is_set_aside(shard);
+
+	if (answer == SET_ASIDE_UNKNOWN)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("it is not known whether shard %d is reserved", shard),
+				 errdetail("The registry does not answer."),
+				 errhint("See snowflake_lease_status().")));
+	if (answer == SET_ASIDE_TOO_MANY)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("it is not known whether shard %d is reserved", shard),
+				 errdetail("The registry has reserved more shards than it can "
+						   "tell."),
+				 errhint("Reserve shards that follow each other.")));
+	if (answer == SET_ASIDE_NOT)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("shard %d is not reserved in the registry", shard),
+				 errdetail("The registry leases it to servers, which mint the "
+						   "same ids."),
+				 errhint("Call snowflake_registry_reserve(%d, 'ids for old "
+						 "rows') in the registry, if no server had it.",
+						 shard)));
+}
+
+/* Refuse a shard on which a server may mint. */
 static void
 check_shard_is_free(const Layout *layout, int32 shard)
 {
@@ -158,19 +186,16 @@ check_shard_is_free(const Layout *layout, int32 shard)
 
 	if (!settings_preloaded() || !layout_is_same(layout, settings_layout()))
 		return;
+	if (held_is_on())
+		check_shard_is_reserved(shard);
 	use = describe_use(shard);
 	if (use != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("this server mints ids on shard %d", shard),
 				 errdetail_internal("%s", use),
-				 held_is_on() ?
-					 errhint("Reserve a shard that was never leased, with "
-							 "snowflake_registry_reserve() in the registry, "
-							 "and name that.") :
-					 errhint("Name a shard on which no server mints, and "
-							 "keep it out of \"snowflake.shards\" "
-							 "everywhere.")));
+				 errhint("Name a shard on which no server mints, and keep it "
+						 "out of \"snowflake.shards\" everywhere.")));
 }
 
 /* Begin a window partition, on a shard of its own. */

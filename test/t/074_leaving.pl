@@ -72,9 +72,11 @@ sub check_ids
 	return;
 }
 
-my ($paris, $tokyo) = map { leasing_server($_, $registry, 'auto', '2s') } qw(paris tokyo);
+my $paris = leasing_server('paris', $registry, '0,1', '2s');
+my $tokyo = leasing_server('tokyo', $registry, 'auto', '2s');
 $_->safe_psql('postgres', 'CREATE UNLOGGED TABLE minted (id bigint)') for $paris, $tokyo;
-is(held_shards($paris), '0', 'a server mints on shard 0');
+is_holding($paris, '0,1', 'a server has a list');
+is_holding($tokyo, '2', 'another one has what is free');
 
 # --- leaving with a list, while the other server wants what it had
 my @sessions = map { start_long_statement($_) } $paris, $paris, $tokyo;
@@ -85,7 +87,7 @@ change($paris, registry => '', shards => '40');
 change($tokyo, shards => '0,1,40');
 wait_for_log($paris, qr/LOG:  "snowflake\.registry" was emptied, which takes a restart of this server/, $before, 'leaving takes a restart: logged');
 ok(wait_until($paris, 'SELECT restart_pending FROM snowflake_lease_status()'), 'and in the status');
-ok(wait_until($tokyo, q(SELECT count(*) FILTER (WHERE held) >= 2 FROM snowflake_leases())), 'the other server gets the shard that is free');
+ok(wait_until($tokyo, q(SELECT count(*) FILTER (WHERE held) >= 2 FROM snowflake_leases())), 'the other server gets what is free');
 push @sessions, map { start_long_statement($_) } $paris, $tokyo;
 ok(finish_session($_), 'a statement ends') for @sessions;
 check_ids('leaving with a list', $paris, $tokyo);

@@ -1,0 +1,78 @@
+# With a registry, ids for rows that exist are on shards that are reserved there, and a
+# default mints on no shard of a lease by its number.  And what a server does when its
+# registry is another one than before.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
+use LeaseTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use SnowflakeTest;
+use Test::More;
+
+my $registry = new_registry('registry');
+my $paris = leasing_server('paris', $registry, 'auto:2', '1min');
+
+sub history
+{
+	my ($shard, $layout) = @_;
+	return "SELECT snowflake_history(now() - interval '1 day', $shard" . ($layout // '') . ') OVER () > 0';
+}
+
+# --- reserved shards alone, as the registry has them now
+is(held_shards($paris, 2), '0,1', 'a server with "auto"');
+for my $case ([ 0, 'a shard that it holds' ], [ 7, 'a shard that another server can get' ], [ 1023, 'the last one' ])
+{
+	my ($shard, $name) = @$case;
+
+	fails_with($paris, history($shard), '55006',
+		qr/shard $shard is not reserved in the registry\n.*HINT:  Call snowflake_registry_reserve\($shard, 'ids for old rows'\) in the registry/s, $name);
+}
+is($paris->safe_psql('postgres', history(0, ", 'discord'")), 't', 'another layout is not its business');
+$registry->safe_psql('postgres', q(SELECT snowflake_registry_reserve(1023, 'old rows')));
+is($paris->safe_psql('postgres', history(1023)), 't', 'once it is reserved, at once');
+$registry->safe_psql('postgres', 'SELECT snowflake_registry_unreserve(1023)');
+fails_with($paris, history(1023), '55006', qr/shard 1023 is not reserved in the registry/, 'and when it is no more, at once');
+
+# --- more than the registry can tell; and no answer
+$registry->safe_psql('postgres', q(SELECT snowflake_registry_reserve(2 * n + 2, 'every other one') FROM generate_series(1, 510) AS n));
+is($paris->safe_psql('postgres', history(4)), 't', 'a long list');
+$registry->stop;
+fails_with($paris, history(4), '55000', qr/it is not known whether shard 4 is reserved\n.*The registry does not answer\./s, 'the registry is away: no guess');
+$paris->restart;
+fails_with($paris, history(4), '55000', qr/it is not known whether shard 4 is reserved/, 'nor after a restart');
+$registry->start;
+is($paris->safe_psql('postgres', history(4)), 't', 'it is back');
+
+# --- a default that names a leased shard would fail with the next lease
+$paris->safe_psql('postgres', 'CREATE TABLE photos (id serial PRIMARY KEY)');
+my ($own) = split(/,/, held_shards($paris, 2));
+fails_with($paris, "SELECT snowflake_adopt('photos', 'id', $own)", '55000',
+	qr/shard $own is this server's for the time of a lease only\n.*"snowflake\.shards" is "auto:2".*Name no shard/s, 'snowflake_adopt() with "auto" and a shard');
+like($paris->safe_psql('postgres', "SELECT snowflake_adopt('photos', 'id')"), qr/snowflake_nextval\(\)/, 'and with all of them');
+$paris->stop;
+
+# --- another registry: leases of the one before go on to their end, and are told once
+my $another = new_registry('another');
+my $tokyo = leasing_server('tokyo', $registry, '1,3', '20s');
+is_holding($tokyo, '1,3', 'a server with a list');
+my $before = -s $tokyo->logfile;
+my $until = $tokyo->safe_psql('postgres', 'SELECT lease_until FROM snowflake_lease_status()');
+$tokyo->append_conf('postgresql.conf', "snowflake.registry = '" . registry_setting($another) . "'\n");
+$tokyo->reload;
+wait_for_log($tokyo, qr/LOG:  another registry leases snowflake shards to this server/, $before, 'another registry: logged');
+wait_for_log($tokyo, qr/WARNING:  the registry of snowflake shards has lost what it told this server/, $before, 'and that it does not know the leases');
+ok(mints($tokyo, 100), 'it mints on them to their end');
+my $fenced = $another->safe_psql('postgres', 'SELECT not_before FROM snowflake_registry_summary');
+is($another->safe_psql('postgres', "SELECT '$fenced' >= '$until'::timestamptz"), 't', 'the registry leases nothing before');
+ok(wait_until($tokyo, "SELECT last_answer > clock_timestamp() - interval '1 s' AND last_answer > '$until'::timestamptz - interval '10 s' FROM snowflake_lease_status()"),
+	'it calls again');
+is($another->safe_psql('postgres', 'SELECT not_before FROM snowflake_registry_summary'), $fenced, 'and that fences the registry no longer');
+ok(wait_until($tokyo, "SELECT state = 'held' AND lease_until > '$until' FROM snowflake_lease_status()"), 'then it has leases of the other registry');
+is_holding($tokyo, '1,3', 'of the same shards');
+ok(mints($tokyo, 100), 'and mints');
+
+done_testing();
