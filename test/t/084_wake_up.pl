@@ -36,14 +36,16 @@ SELECT max(id) AS told FROM outbox \\gset
 SELECT 'poll';
 EXECUTE new_rows(0);
 SELECT snowflake_wait_settled(:told, '100 ms');
-\\! $psql -c "SELECT setval('gate', 1)" >/dev/null
+SELECT snowflake_wait_settled(:told, '2 min');
 EXECUTE wait_for(:told);
 EXECUTE new_rows(0);
 SQL
+ok(wait_until($node, q{SELECT count(*) = 1 FROM pg_stat_activity WHERE query LIKE '%2 min%' AND wait_event_type = 'Extension'}), 'it waits');
+$node->safe_psql('postgres', "SELECT setval('gate', 1)");
 ok(finish_session($poller), 'the poller comes to its end') or diag($poller->{err});
 ok(finish_session($late), 'and the late one, too') or diag($late->{err});
 like($poller->{out}, qr/^Asynchronous notification "outbox" with payload "\d+" received/m, 'it is woken up');
-is($poller->{out} =~ s/^Asynch.*\n//mgr =~ s/^\d+\|//mgr, "poll\nf\nt\nlate\nquick", 'first there is nothing below the mark, and after the wait all, in order');
+is($poller->{out} =~ s/^Asynch.*\n//mgr =~ s/^\d+\|//mgr, "poll\nf\nt\nt\nlate\nquick", 'first there is nothing below the mark, and after the wait all, in order');
 my ($told) = $poller->{out} =~ /payload "(\d+)"/;
 is($node->safe_psql('postgres', "SELECT body FROM outbox WHERE id = $told"), 'quick', 'and what it was told is the id of the row');
 
