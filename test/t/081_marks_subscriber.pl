@@ -183,7 +183,9 @@ $server{paris}->command_ok([ 'pg_dump', '--no-sync', '-f', $file, '-d', $server{
 $server{paris}->safe_psql('postgres', 'CREATE DATABASE restored');
 $server{paris}->command_ok([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-d', $server{paris}->connstr('restored'), '-f', $file ], 'and restored');
 is($server{paris}->safe_psql('restored', q{SELECT count(*) FROM snowflake_marks}), 0, 'there are no marks');
-is($server{paris}->safe_psql('restored', q{SELECT count(*) > 0, (SELECT string_agg(tablename, ' ') FROM pg_publication_tables WHERE pubname = 'events') FROM events}),
-	't|events', 'and the publication is without the table, as pg_dump leaves out what belongs to an extension');
+# what belongs to an extension is left out of publications by 15, and kept by 18
+like($server{paris}->safe_psql('restored', q{SELECT count(*) > 0, (SELECT string_agg(tablename, ' ' ORDER BY tablename) FROM pg_publication_tables WHERE pubname = 'events') FROM events}),
+	qr/^t\|events(?: snowflake_marks)?$/, 'the rows and the publication are, which can be without the table');
+$server{paris}->safe_psql('restored', 'ALTER PUBLICATION events SET TABLE events, snowflake_marks');
 
 done_testing();
