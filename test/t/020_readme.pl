@@ -89,6 +89,9 @@ for my $file (sort keys %room_of)
 }
 is_deeply(\@upward, [], 'no file includes a header of a room above its own');
 
+# --- an old major is told so, and not that a header is missing
+like(page_text('src/compat.h') =~ s/#include.*//sr, qr/#error "snowflake needs PostgreSQL 15/, 'compat.h looks at the major before it includes anything');
+
 # --- its links lead somewhere
 my @links = grep { !/^https?:/ } page_text('CONTRIBUTING.md') =~ /\]\(([^)#]+)/g;
 is_deeply([ grep { !-e "$top/$_" } @links ], [], 'the links of CONTRIBUTING.md lead somewhere');
