@@ -202,7 +202,7 @@ list_claims(int *count)
 		const LeaseEntry *entry = &mine.entry[i];
 
 		if (entry->held == HELD_HERE ||
-			(entry->held == GIVEN_BACK &&
+			(entry->held == GIVEN_BACK && entry->until > entry->from &&
 			 (settings_name_shard(entry->shard) || missing-- > 0)))
 			lease[(*count)++] =
 				(Lease){entry->shard, entry->from, entry->until};
@@ -572,7 +572,11 @@ take_over(const RegistryAnswer *answer)
 		LeaseEntry *entry = &mine.entry[i];
 
 		if (find_taker(answer, entry->shard) != NULL)
+		{
+			/* nothing is left of it to be claimed */
 			entry->held = GIVEN_BACK;
+			entry->until = entry->from;
+		}
 		else if (entry->held == HELD_HERE)
 			entry->held = HELD_UNKNOWN;
 	}
