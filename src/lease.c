@@ -593,6 +593,7 @@ lease_shards(void)
 	RegistryCaller caller;
 	int			   nheld;
 	int			   npreferred;
+	bool		   has_begun_anew = false;
 
 	for (;;)
 	{
@@ -607,6 +608,11 @@ lease_shards(void)
 		note_answer(&answer);
 		if (!answer.is_clone)
 			break;
+		if (has_begun_anew)
+			return registry_fail(&report.failure, REGISTRY_INVALID,
+								 "the registry's answer is not valid: it "
+								 "knows a holder that has just begun");
+		has_begun_anew = true;
 		begin_anew(psprintf("%s also calls in the name of the holder before",
 							answer.clone));
 		publish();

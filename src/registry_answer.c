@@ -196,8 +196,6 @@ static bool
 take_accepted(AnswerReader *reader, const AnswerRow *row)
 {
 	reader->answer->now = row->until;
-	if (row->other == NULL)
-		return true;
 	reader->answer->registry = read_registry(row->other);
 	return reader->answer->registry != 0 ||
 		   is_invalid(reader, "has no number of a registry");
@@ -355,7 +353,7 @@ static const struct AnswerState
 	const char *cells;
 	bool (*take)(AnswerReader *reader, const AnswerRow *row);
 } states[] = {
-	{"accepted", true, "--+?", take_accepted},
+	{"accepted", true, "--++", take_accepted},
 	{"clone", true, "--++", take_clone},
 	{"closed", true, "--??", take_closed},
 	{"held", false, "+++-", take_held},

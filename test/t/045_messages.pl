@@ -28,7 +28,8 @@ my $string = qr/"(?:[^"\\]|\\.)*"/;
 # What takes a format of C: an error, its detail where the server gives the
 # message, and where a reason is put together that is a part of a message.
 my $call = qr/\b(?:(?:errmsg\w*|GUC_check_err(?:msg|detail))\s*\(
-	|fail\(error,
+	|\bfail\(error,
+	|registry_fail\(\s*[^,]*,\s*\w+,
 	|(?:snprintf|strlcpy)\(\s*(?:error->message|(?:trouble->)?reason|evidence),)/x;
 
 # A regular expression for what comes of a format, or undef if it has no words

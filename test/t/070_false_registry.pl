@@ -52,50 +52,50 @@ sub endless
 	return;
 }
 
-my $invalid = "the registry's answer is not valid: ";
 my @cases = (
-	[ 'no column', $invalid . 'it has 0 columns', sub { done('BEGIN') . columns(0) . message('D', pack('n', 0)) . done('SELECT 1') . idle() } ],
-	[ 'one column', $invalid . 'it has 1 columns', sub { columns(1) . row('accepted') . done('SELECT 1') . idle() } ],
-	[ 'six columns', $invalid . 'it has 6 columns', sub { columns(6) . row(('accepted') x 6) . done('SELECT 1') . idle() } ],
-	[ 'a binary column', $invalid . 'row 1 has a cell', sub { columns(5, 1) . row(@{ accepted() }) . done('SELECT 1') . idle() } ],
-	[ 'no row', $invalid . 'it has no row', sub { rows() } ],
-	[ 'no rows at all', $invalid . 'it has no row', sub { done('COMMIT') . idle() } ],
-	[ 'an empty query', $invalid . 'it is none to a query', sub { message('I', '') . idle() } ],
-	[ 'COPY', $invalid . 'it is none to a query', sub { message('G', pack('Cn', 0, 0)) } ],
-	[ 'two results', $invalid . 'row 2 stands where', sub { columns(5) . (row(@{ accepted() }) . done('SELECT 1') . columns(5)) x 2 . idle() } ],
-	[ 'an unknown state', $invalid . 'row 1 has no known state', sub { rows([ 'granted', (undef) x 4 ]) } ],
-	[ 'no state', $invalid . 'row 1 has no known state', sub { rows([ (undef) x 5 ]) } ],
-	[ 'a lease first', $invalid . 'row 1 stands where', sub { rows(held(5)) } ],
-	[ 'accepted twice', $invalid . 'row 2 stands where', sub { rows(accepted(), accepted()) } ],
-	[ 'more after a clone', $invalid . 'row 2 stands where',
+	[ 'no column', "the registry's answer is not valid: it has 0 columns instead of 5", sub { done('BEGIN') . columns(0) . message('D', pack('n', 0)) . done('SELECT 1') . idle() } ],
+	[ 'one column', "the registry's answer is not valid: it has 1 columns instead of 5", sub { columns(1) . row('accepted') . done('SELECT 1') . idle() } ],
+	[ 'six columns', "the registry's answer is not valid: it has 6 columns instead of 5", sub { columns(6) . row(('accepted') x 6) . done('SELECT 1') . idle() } ],
+	[ 'a binary column', "the registry's answer is not valid: row 1 has a cell", sub { columns(5, 1) . row(@{ accepted() }) . done('SELECT 1') . idle() } ],
+	[ 'no row', "the registry's answer is not valid: it has no row", sub { rows() } ],
+	[ 'no rows at all', "the registry's answer is not valid: it has no row", sub { done('COMMIT') . idle() } ],
+	[ 'an empty query', "the registry's answer is not valid: it is none to a query", sub { message('I', '') . idle() } ],
+	[ 'COPY', "the registry's answer is not valid: it is none to a query", sub { message('G', pack('Cn', 0, 0)) } ],
+	[ 'two results', "the registry's answer is not valid: row 2 stands where", sub { columns(5) . (row(@{ accepted() }) . done('SELECT 1') . columns(5)) x 2 . idle() } ],
+	[ 'an unknown state', "the registry's answer is not valid: row 1 has no known state", sub { rows([ 'granted', (undef) x 4 ]) } ],
+	[ 'no state', "the registry's answer is not valid: row 1 has no known state", sub { rows([ (undef) x 5 ]) } ],
+	[ 'a lease first', "the registry's answer is not valid: row 1 stands where", sub { rows(held(5)) } ],
+	[ 'accepted twice', "the registry's answer is not valid: row 2 stands where", sub { rows(accepted(), accepted()) } ],
+	[ 'more after a clone', "the registry's answer is not valid: row 2 stands where",
 		sub { rows([ 'clone', undef, undef, now_us(), 'x' ], held(5)) } ],
-	[ 'no time', $invalid . 'row 1 lacks a cell', sub { rows([ 'accepted', (undef) x 3, 'e9bd8ad7e43cbd5c' ]) } ],
-	[ 'a number that is none', $invalid . 'row 1 has no number of a registry',
+	[ 'no time', "the registry's answer is not valid: row 1 lacks a cell", sub { rows([ 'accepted', (undef) x 3, 'e9bd8ad7e43cbd5c' ]) } ],
+	[ 'no number', "the registry's answer is not valid: row 1 lacks a cell", sub { rows([ 'accepted', undef, undef, now_us(), undef ]) } ],
+	[ 'a number that is none', "the registry's answer is not valid: row 1 has no number of a registry",
 		sub { rows([ 'accepted', undef, undef, now_us(), 'e9bd8ad7e43cbd5cc' ]) } ],
-	[ 'an infinite time', $invalid . 'row 2 has no time', sub { rows(accepted(), [ 'held', 5, now_us(), '9223372036854775807', undef ]) } ],
-	[ 'a time out of range', $invalid . 'row 2 has no time',
+	[ 'an infinite time', "the registry's answer is not valid: row 2 has no time", sub { rows(accepted(), [ 'held', 5, now_us(), '9223372036854775807', undef ]) } ],
+	[ 'a time out of range', "the registry's answer is not valid: row 2 has no time",
 		sub { rows(accepted(), [ 'held', 5, '-99999999999999999999', now_us(), undef ]) } ],
-	[ 'a time with something behind', $invalid . 'row 1 has no time', sub { rows([ 'accepted', undef, undef, now_us() . ' ', 'e9bd8ad7e43cbd5c' ]) } ],
-	[ 'a lease without an end', $invalid . 'row 2 lacks a cell', sub { rows(accepted(), [ 'held', 5, now_us(), undef, undef ]) } ],
-	[ 'a lease that ends before it begins', $invalid . 'row 2 has a lease that ends', sub { rows(accepted(), held(5, -3600)) } ],
-	[ 'shard 1024 of 1024', $invalid . 'row 2 has no shard of the layout', sub { rows(accepted(), held(1024)) } ],
-	[ 'shard -1', $invalid . 'row 2 has no shard of the layout', sub { rows(accepted(), held(-1)) } ],
-	[ 'shard 0x5', $invalid . 'row 2 has no shard of the layout', sub { rows(accepted(), held('0x5')) } ],
-	[ 'shard 2^32 + 5', $invalid . 'row 2 has no shard of the layout', sub { rows(accepted(), held(4294967301)) } ],
-	[ 'an empty shard', $invalid . 'row 2 has no shard of the layout', sub { rows(accepted(), held('')) } ],
-	[ 'a shard twice', $invalid . 'row 3 has a shard for the second time', sub { rows(accepted(), held(5), held(5)) } ],
-	[ 'a shard held and refused', $invalid . 'row 3 has a shard for the second time',
+	[ 'a time with something behind', "the registry's answer is not valid: row 1 has no time", sub { rows([ 'accepted', undef, undef, now_us() . ' ', 'e9bd8ad7e43cbd5c' ]) } ],
+	[ 'a lease without an end', "the registry's answer is not valid: row 2 lacks a cell", sub { rows(accepted(), [ 'held', 5, now_us(), undef, undef ]) } ],
+	[ 'a lease that ends before it begins', "the registry's answer is not valid: row 2 has a lease that ends", sub { rows(accepted(), held(5, -3600)) } ],
+	[ 'shard 1024 of 1024', "the registry's answer is not valid: row 2 has no shard of the layout", sub { rows(accepted(), held(1024)) } ],
+	[ 'shard -1', "the registry's answer is not valid: row 2 has no shard of the layout", sub { rows(accepted(), held(-1)) } ],
+	[ 'shard 0x5', "the registry's answer is not valid: row 2 has no shard of the layout", sub { rows(accepted(), held('0x5')) } ],
+	[ 'shard 2^32 + 5', "the registry's answer is not valid: row 2 has no shard of the layout", sub { rows(accepted(), held(4294967301)) } ],
+	[ 'an empty shard', "the registry's answer is not valid: row 2 has no shard of the layout", sub { rows(accepted(), held('')) } ],
+	[ 'a shard twice', "the registry's answer is not valid: row 3 has a shard for the second time", sub { rows(accepted(), held(5), held(5)) } ],
+	[ 'a shard held and refused', "the registry's answer is not valid: row 3 has a shard for the second time",
 		sub { rows(accepted(), held(5), [ 'taken', 5, undef, now_us(), 'x' ]) } ],
-	[ 'shards in disorder', $invalid . 'row 3 is not in the order', sub { rows(accepted(), held(6), held(5)) } ],
-	[ 'a refusal for shard 2000000000', $invalid . 'row 2 has no shard of the layout',
+	[ 'shards in disorder', "the registry's answer is not valid: row 3 is not in the order", sub { rows(accepted(), held(6), held(5)) } ],
+	[ 'a refusal for shard 2000000000', "the registry's answer is not valid: row 2 has no shard of the layout",
 		sub { rows(accepted(), [ 'taken', 2_000_000_000, undef, now_us(), 'x' ]) } ],
-	[ 'a loss of shard 2000000000', $invalid . 'row 2 has no shard of the layout',
+	[ 'a loss of shard 2000000000', "the registry's answer is not valid: row 2 has no shard of the layout",
 		sub { rows(accepted(), [ 'lost', 2_000_000_000, undef, undef, 'x' ]) } ],
-	[ 'shards set aside that there are not', $invalid . 'row 2 has no list of shards',
+	[ 'shards set aside that there are not', "the registry's answer is not valid: row 2 has no list of shards",
 		sub { rows(accepted(), [ 'set_aside', undef, undef, undef, '5,2000000000' ]) } ],
-	[ 'shards set aside twice', $invalid . 'row 3 tells reserved shards again', sub { rows(accepted(), @set_aside, @set_aside) } ],
-	[ 'a cell of 100 kB', $invalid . 'row 1 has a cell', sub { rows([ 'clone', undef, undef, now_us(), 'x' x 100_000 ]) } ],
-	[ 'endless rows', $invalid . 'row [0-9]+ is one too many',
+	[ 'shards set aside twice', "the registry's answer is not valid: row 3 tells reserved shards again", sub { rows(accepted(), @set_aside, @set_aside) } ],
+	[ 'a cell of 100 kB', "the registry's answer is not valid: row 1 has a cell", sub { rows([ 'clone', undef, undef, now_us(), 'x' x 100_000 ]) } ],
+	[ 'endless rows', "the registry's answer is not valid: row [0-9]+ is one too many",
 		sub { endless($_[0], columns(5) . row(@{ accepted() }), row('lost', (undef) x 3, 'x' x 8000) x 10); '' } ],
 	[ 'endless notices', 'did not answer within', sub { endless($_[0], '', message('N', "SERROR\0M" . 'x' x 8000 . "\0\0") x 10); '' } ],
 	[ 'endless notifications', 'did not answer within', sub { endless($_[0], '', message('A', pack('NZ*Z*', 1, 'x', 'y' x 8000)) x 10); '' } ],
@@ -121,6 +121,7 @@ my @cases = (
 		qr/HINT:  Name the registry's database by "dbname" in "snowflake\.registry"\. If it is "leases", run CREATE EXTENSION snowflake_registry there\./ ],
 	[ 'a password is asked for', 'could not reach the registry: .*no password supplied', undef,
 		qr/cannot mint snowflake ids: the registry cannot be reached\n.*HINT:  Put the password of role "ids" into the file \.pgpass/s ],
+	[ 'a clone of everybody', "the registry's answer is not valid: it knows a holder that has just begun", sub { rows([ 'clone', undef, undef, now_us(), "\e[2J" x 1000 ]) } ],
 	[ 'no greeting', 'did not answer within', undef, qr/cannot mint snowflake ids: the registry does not answer/ ],
 	[ 'notices before the greeting', 'could not reach the registry: |did not answer', undef ],
 );
@@ -284,17 +285,56 @@ like($seen, qr/DETAIL:  .*the registry refused: \?\[2J\?31m\?permission\. \?\]0;
 like(slurp_file($server->logfile), qr/DETAIL:  This server holds no shard\. The last attempt to lease failed: the registry refused: /, 'so does the log');
 
 # --- a good answer, with a name that could do more than be read
+$server->append_conf('postgresql.conf', "snowflake.shards = '5-7'\n");
+$server->reload;
 set_mode('good');
 ok(wait_until($server, q(SELECT state = 'held' FROM snowflake_lease_status())), 'a good answer is believed');
 is(shards_of(mints($server, 10)), '5', 'and minted by');
-is($server->safe_psql('postgres', 'SELECT holder FROM snowflake_leases() WHERE shard = 7'), 'lima ?[31m??', 'names of others are printed');
+ok(wait_until($server, q(SELECT coalesce((SELECT holder = 'lima ?[31m??' FROM snowflake_leases() WHERE shard = 7), false))),
+	'the name of another server loses what could do more than be read');
 set_mode('release without a row');
 $server->append_conf('postgresql.conf', "snowflake.shards = 'auto:1'\n");
 $server->reload;
 ok(wait_until($server, "SELECT coalesce(last_error ~ '^the registry.s answer is not valid: it has no row', false) FROM snowflake_lease_status()"),
 	'a release without a row is noticed');
 
+# --- a server of PostgreSQL with another extension of that name
+
+my $other = new_registry('other');
+my $arguments = $other->safe_psql('postgres', q(SELECT pg_get_function_arguments('snowflake_registry_lease'::regproc)));
+$other->safe_psql('postgres', <<'SQL');
+DO $$ BEGIN
+    EXECUTE format('ALTER EXTENSION snowflake_registry DROP FUNCTION %s; DROP FUNCTION %1$s',
+                   'snowflake_registry_lease'::regproc::regprocedure);
+END $$;
+SQL
+$server->append_conf('postgresql.conf', "snowflake.registry = '" . registry_setting($other) . "'\n");
+$server->reload;
+my $row = 'TABLE (state text, shard int, lease_from timestamptz, lease_until timestamptz, other text)';
+my $accepted = q(SELECT 'accepted', NULL::int, NULL::timestamptz, now(), 'e9bd8ad7e43cbd5c');
+for my $case (
+	[ 'void', 'void', 'SELECT', 'the registry refused: column "state" does not exist' ],
+	[ 'texts', 'TABLE (state text, shard text, lease_from text, lease_until text, other text)', q(SELECT 'held', 'x', 'y', 'z', ''),
+		'the registry refused: function pg_catalog.extract' ],
+	[ 'a lease for ever', $row, "$accepted UNION ALL SELECT 'held', 5, now(), 'infinity', NULL", 'the registry refused: ' ],
+	[ 'shard 2000000000', $row, "$accepted UNION ALL SELECT 'taken', 2000000000, NULL, now(), 'x'", 'row 2 has no shard of the layout' ],
+	[ 'escapes', $row, q(SELECT 'clone', NULL::int, NULL::timestamptz, now(), repeat(E'\e[2J', 1000)), 'it knows a holder that has just begun' ],
+	[ 'endless rows', $row, "$accepted UNION ALL SELECT 'lost', NULL, NULL, NULL, repeat('x', 8000) FROM generate_series(1, 1000000000000)",
+		'(did not answer within|statement timeout|is one too many)' ],
+	[ 'slow rows', $row, "$accepted UNION ALL SELECT 'held', n, now(), now() + interval '1 h', pg_sleep(1)::text FROM generate_series(1, 100) AS n",
+		'(did not answer within|statement timeout)' ],
+  )
+{
+	my ($name, $type, $query, $error) = @$case;
+
+	$other->safe_psql('postgres', "DROP FUNCTION IF EXISTS snowflake_registry_lease;
+		CREATE FUNCTION snowflake_registry_lease($arguments) RETURNS $type LANGUAGE sql AS \$\$ $query \$\$");
+	ok(wait_until($server, "SELECT coalesce(last_error ~ '$error', false) FROM snowflake_lease_status()"), "another extension: $name")
+	  or diag($server->safe_psql('postgres', 'SELECT last_error FROM snowflake_lease_status()'));
+}
+
 is($server->safe_psql('postgres', 'SELECT pg_postmaster_start_time()'), $began, 'the server never stopped');
+is($other->safe_psql('postgres', 'SELECT 1'), 1, 'nor did that one');
 $server->stop;
 my $log = slurp_file($server->logfile);
 unlike($log, qr/terminated by signal|PANIC|FATAL.*memory/, 'no process crashed');
