@@ -22,7 +22,7 @@ set -euo pipefail
 STEPS=(format model regress isolation tap twins integration stacks upgrade packages soak
     fuzz analyze proof sanitize valgrind sqlsmith coverage i386 arm64)
 DEFAULT=(format model regress isolation tap twins)
-JOBS=$((3 * $(nproc) < 8 ? 3 * $(nproc) : 8))   # tests mostly wait
+JOBS=$((2 * $(nproc) < 8 ? 2 * $(nproc) + 1 : 8))   # tests mostly wait
 
 # What a step needs, and is skipped without.  What a script needs is in its head,
 # as "# Packages: ..."; "# Unpacked: ..." are packages that need no installation, and

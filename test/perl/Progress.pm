@@ -24,6 +24,8 @@ sub prepare
 	@{$self}{qw(running failures)} = ([], []);
 	$self->{skips} = {};
 	$self->{began} = time;
+	$SIG{$_} = sub { $self->summary(undef, 1); exit(1) }
+	  for qw(INT TERM);
 	say_now(scalar(@tests), ' tests');
 	return;
 }
@@ -59,7 +61,7 @@ sub summary
 		say_now($_) for @lines;
 		say_now("    $name: to run it alone:  test/check.sh$major --keep --only $name");
 	}
-	say_now('Interrupted') if $interrupted;
+	say_now("\nInterrupted after $self->{done} of $self->{count} tests, in @{ $self->{running} }") if $interrupted;
 	say_now('Took ', $self->elapsed);
 	say_now("$self->{passed} passed, $self->{failed} failed",
 		$self->{skipped} ? ", $self->{skipped} skipped" : '');
