@@ -87,6 +87,8 @@ DROP TABLE logs, logs_id_seq, animals, dogs, given, leftover;
 CREATE TABLE films (id snowflake PRIMARY KEY DEFAULT snowflake_nextval(), half bigint GENERATED ALWAYS AS (id / 2) STORED);
 CREATE VIEW titles AS SELECT id FROM films;
 CREATE TABLE stars (film snowflake REFERENCES films) PARTITION BY LIST (film);
+CREATE DOMAIN film_id AS snowflake;
+CREATE TABLE likes (film film_id REFERENCES films);
 SELECT snowflake_revert('films', 'id');
 \echo :SQLSTATE
 DROP VIEW titles;
@@ -97,8 +99,8 @@ SELECT snowflake_revert('clicks', 'id');
 CREATE DOMAIN click_id AS snowflake;
 CREATE TABLE with_domain (id click_id DEFAULT snowflake_nextval());
 SELECT snowflake_revert('with_domain', 'id');
-DROP TABLE films, stars, clicks, with_domain;
-DROP DOMAIN click_id;
+DROP TABLE films, stars, likes, clicks, with_domain;
+DROP DOMAIN click_id, film_id;
 
 -- a table of another role, and who may insert there
 CREATE ROLE regress_snowflake_app;

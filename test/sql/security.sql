@@ -259,6 +259,7 @@ SELECT * FROM public.snowflake_accept_layout();
 :views;
 SELECT * FROM public.snowflake_layout_dependents();
 SELECT * FROM public.snowflake_check();
+SELECT * FROM public.snowflake_dependents();
 \o
 RESET search_path;
 DISCARD TEMP;
