@@ -155,10 +155,11 @@ layout_format(const Layout *format, char *buffer, size_t size)
 	strlcpy(buffer, "twitter", size);
 }
 
-int
-layout_quotable(const char *start, const char *end)
+char *
+layout_quote(const char *start, const char *end, char *quote)
 {
-	return (int) Min(end - start, 60);
+	snprintf(quote, LAYOUT_QUOTE_SIZE, "%.*s", (int) (end - start), start);
+	return quote;
 }
 
 void
