@@ -20,7 +20,8 @@ my $registry = new_registry('registry', init => { allows_streaming => 1 });
 my $paris = leasing_server('paris', $registry, 'auto:1', '60s', clock => 1, init => { allows_streaming => 1, has_archiving => 1 });
 my %minted = map { $_ => 1 } mints($paris, 1000);
 # the registry was there long before
-$registry->safe_psql('postgres', q(UPDATE snowflake_registry_state SET not_before = not_before - interval '1 day'));
+$registry->safe_psql('postgres', q(BEGIN; UPDATE snowflake_registry_state SET not_before = not_before - interval '1 day';
+	UPDATE snowflake_registry_state SET writer = xmin; COMMIT));
 set_clock($paris, 3600);
 fails_with($paris, $nextval, '58000',
 	qr/clock is (?:59 min \d+ s|1 h 0 min|60 min \d s) ahead of the lease of this server's shards.*The lease ends at \d.*ahead of the registry's\..*HINT:  Check the time sync/s,
@@ -61,14 +62,11 @@ $lima->stop;
 # --- and then these have the true clock
 my $ahead = new_registry('ahead', clock => 1);
 set_clock($ahead, 1800);
+$ahead->safe_psql('postgres', q(SELECT snowflake_registry_open('0')));
 my $lagging = leasing_server('lagging', $ahead, 'auto:1', '60s');
 fails_with($lagging, $nextval, '58000',
 	qr/clock is (?:29 min 5\d s|30 min 0 s) behind the lease of this server's shards.*The lease begins at \d.*behind the registry's\./s,
 	'a clock that is behind the beginning of a lease: an error says so');
-set_clock($ahead, 0);
-$ahead->safe_psql('postgres', 'TRUNCATE snowflake_registry_state, snowflake_registry_holders, snowflake_registry_shards');
-is_holding($lagging, '0', 'once the registry is right again');
-ok(mints($lagging, 10), 'it mints');
 $_->stop for $lagging, $ahead;
 
 # --- a standby that lacks the last seconds, promoted with a clock that is behind,
@@ -123,7 +121,7 @@ ok(wait_until($paris, q(SELECT last_error LIKE '%not permitted to log in%' FROM 
 $oslo->promote;
 push @minters, start_minters($oslo, 2, 'snowflake_nextval()');
 ok(wait_until($paris, q(SELECT state = 'ended' FROM snowflake_lease_status())), 'its lease ends');
-fails_with($paris, $nextval, '58000', qr/not permitted to log in.*DETAIL:  This server's lease ended at/s, 'and it mints no more');
+fails_with($paris, $nextval, '58000', qr/This server's lease ended at .*not permitted to log in/s, 'and it mints no more');
 ok(mints($oslo, 1000), 'the new one mints');
 $registry->safe_psql('postgres', 'ALTER ROLE ids LOGIN');
 ok(wait_until($paris, q(SELECT state = 'held' FROM snowflake_lease_status())), 'the old one leases again');

@@ -55,8 +55,8 @@ sub traps
 	return join('', map { "CREATE FUNCTION $schema.$_ $body;\n" }
 			'cardinality(int[]) RETURNS int', 'format(text, text) RETURNS text', 'format(text, timestamptz) RETURNS text',
 		'concat_ws(text, text, text, oid, text) RETURNS text', 'clock_timestamp() RETURNS timestamptz', 'current_setting(text) RETURNS text',
-		'eq(text, name) RETURNS boolean', 'minus(int, bigint) RETURNS int', 'snowflake_registry_guard(int DEFAULT 0) RETURNS text',
-		'snowflake_registry_enter(int DEFAULT 0) RETURNS int', 'snowflake_registry_longest(anyelement) RETURNS interval',
+		'eq(text, name) RETURNS boolean', 'minus(int, bigint) RETURNS int', 'snowflake_registry_guard(int) RETURNS text',
+		'snowflake_registry_enter(int) RETURNS int', 'snowflake_registry_longest(anyelement) RETURNS interval',
 		'snowflake_registry_find(anyelement, timestamptz, bigint, int[]) RETURNS int[]')
 	  . "CREATE OPERATOR $schema.= (FUNCTION = $schema.eq, LEFTARG = text, RIGHTARG = name);\n"
 	  . "CREATE OPERATOR $schema.- (FUNCTION = $schema.minus, LEFTARG = int, RIGHTARG = bigint);\n"
@@ -92,6 +92,11 @@ $node->safe_psql('hosted', traps('reg'), @as_bob);
 is(call(), 'accepted held held', 'CREATE for PUBLIC in its schema');
 is(release(), 'accepted', 'and a release');
 nobody_gained('CREATE for PUBLIC');
+# who can create there can stop the registry, and no more
+$node->safe_psql('hosted', q(CREATE FUNCTION reg.snowflake_registry_enter(text DEFAULT '') RETURNS int LANGUAGE sql AS 'SELECT 1'), @as_bob);
+fails_in("SELECT * FROM reg.snowflake_registry_lease('one', 90, 91, 0, 'host', 'epoch=x', 7, NULL, '{}', '{}', '{}', '{}', NULL, '{}', '1 min')",
+	qr/function reg\.snowflake_registry_enter\(\) is not unique/, 'another function that fits as well', '-U', 'ids');
+$node->safe_psql('hosted', 'DROP FUNCTION reg.snowflake_registry_enter(text)', @as_bob);
 
 my $temporary = traps('pg_temp') =~ s/EXECUTE 'ALTER ROLE bob/EXECUTE 'ALTER ROLE ids/gr;
 $node->safe_psql('postgres', 'GRANT TEMPORARY ON DATABASE hosted TO ids');
