@@ -52,7 +52,8 @@
  *	  "renew" and "floor".
  *	- HorizonState is read and written under horizon_lock, an LWLock, but for
  *	  "wanted_tick" and "attempts", which are atomics.  Sessions raise
- *	  "wanted_tick"; the worker writes the rest.
+ *	  "wanted_tick"; the worker writes the rest.  Who asks for a renewal reads
+ *	  "worker" without it: a latch outlives its process, and to set one is harmless.
  *	- "attempted" is broadcast after each attempt to renew the horizon.
  *	- horizon_lock is never held together with another lock, nor while waiting.
  *
@@ -245,9 +246,7 @@ horizon_ask_for_renewal(int64 tick)
 		   !pg_atomic_compare_exchange_u64(&state->wanted_tick, &wanted,
 										   (uint64) tick))
 		;
-	LWLockAcquire(horizon_lock, LW_SHARED);
-	worker = state->worker;
-	LWLockRelease(horizon_lock);
+	worker = *(Latch *volatile *) &state->worker;
 	if (worker != NULL)
 		SetLatch(worker);
 }

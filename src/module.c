@@ -70,7 +70,7 @@ _PG_init(void)
 	horizon_register_worker();
 	lease_register_worker();
 	copy_from_install_hook();
-	settled_install_callback();
+	settled_install_hooks();
 	prev_shmem_request_hook = shmem_request_hook;
 	shmem_request_hook = request_shared_memory;
 	prev_shmem_startup_hook = shmem_startup_hook;

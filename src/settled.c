@@ -47,27 +47,45 @@
  * A row that the snapshot sees is read, and whatever becomes visible later is not
  * below the mark.  So each row is read once, whichever transactions run.
  *
- * How far back the ring reaches.  With each transaction goes the server's latest
- * completed xid, as it was after the transaction became visible.  That number only
- * grows, and a snapshot has its value of then.  If the snapshot's is greater than a
- * transaction's, the snapshot was taken later, and sees that transaction and all
- * those before it in the ring.  If the reader finds no such transaction, and the ring
- * has lost others, the snapshot is too old, which is an error.  A fresh snapshot is
- * never too old: among as many transactions as the ring holds, there is one that
- * began when the oldest of them had ended, and it raised the number.
+ * The ring takes no lock, and nobody waits for another one there.  Who enters takes a
+ * ticket, which only grows and gives the place; marks the place as under way; reads
+ * the latest completed xid; fills the place; and marks it as written, with the ticket.
+ *	- A place that is under way is nobody else's.  A process may be stopped just there,
+ *	  while the ring goes round; who then draws that place draws another ticket.  So
+ *	  does who was stopped before that, and finds a later ticket's mark.
+ *	- The reader goes back from the last ticket that was drawn.  A place that is not
+ *	  written with that ticket it passes over: who has the ticket had not cleared its
+ *	  slot when the reader looked there, or entered with a later ticket.
+ *	- A place that is written with a later ticket, or is when the reader has read it, is
+ *	  lost, and so are all tickets before.
+ *
+ * How far back the ring reaches.  The server's latest completed xid only grows, and a
+ * snapshot has its value of then.  Each transaction in the ring has it as it was after
+ * it had drawn its ticket.  If the snapshot's is greater than that, the snapshot was
+ * taken later: it sees that transaction, and all with earlier tickets, as these were
+ * visible before.  If the reader finds no such transaction, and the ring has lost
+ * others, the snapshot is too old, which is an error.  A fresh snapshot is never too
+ * old: among as many transactions as the ring holds, there is one that began when the
+ * oldest of them had ended, and it raised the number.
+ *
+ * A snapshot that was imported may follow another order than that in which transactions
+ * became visible: one that a replication slot exported follows the WAL, where a
+ * transaction that waits for a synchronous standby has ended.  Its latest completed xid
+ * tells nothing then.  But it sees all xids before its xmin, and these are all with
+ * tickets up to a transaction's, if that one's number is before the xmin.
  *
  * One statement has one mark.  A STABLE function may be called for each row, and
  * the mark moves.  Then a row above one mark would be skipped, and one with a greater
  * id, below the next mark, read.  So the first call leaves the mark in the snapshot:
- * in the counter by which the server knows whether its own snapshot is still good,
- * and which is 0 in those that queries use.
+ * see snowflake_settled().
  *
  * Prepared transactions survive a restart, and shared memory does not.  But the
  * server keeps their locks.  So a transaction that is prepared takes an advisory
  * lock whose key is the time of the tick at which it holds the mark.  Nobody waits
- * for it: it is shared, and its kind is ours alone.  After a start, the first call
- * fills the table from these locks.  A prepared transaction that ended before that
- * has gone unnoticed, and a snapshot that does not see it is too old.
+ * for it: it is shared, and its kind is ours alone.  After a start the table is filled
+ * from these locks before one of them can be ended: by the first transaction of any
+ * process, and a process has one before it does anything, to find its database; and, as
+ * a session may outlive a standby's recovery, by COMMIT PREPARED.
  *
  * The mark outlives the server: whatever starts later, with whatever clock, mints
  * nothing before the horizon that it finds, and the mark is not after that.  So the
@@ -78,9 +96,12 @@
  * test/model/settled.pml has all that but the restart, for spin.
  *
  * A note about locking:
- *	- SettledState, the table and the ring are read and written under settled_lock,
- *	  an LWLock.  It is held while the server is asked whether transactions run,
- *	  which takes locks of the server's.
+ *	- The ring: see above.  Only who has set a place's state to "under way" writes the
+ *	  rest of it.
+ *	- The table is read and written under settled_lock, an LWLock, which only those who
+ *	  prepare transactions take, and who reads while there are some.  It is held while
+ *	  the server is asked whether transactions run, which takes locks of the server's.
+ *	  What leaves the table has entered the ring before the count says so.
  *	- A slot is written by its owner alone: see generator.c.
  *
  *-------------------------------------------------------------------------
@@ -93,10 +114,12 @@
 #include "access/xlog.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "replication/walsender.h"
 #include "storage/lock.h"
 #include "storage/lwlock.h"
 #include "storage/procarray.h"
 #include "storage/shmem.h"
+#include "tcop/utility.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
@@ -121,17 +144,27 @@ PG_FUNCTION_INFO_V1(snowflake_settled);
 typedef struct Minted
 {
 	FullTransactionId xid;
-	FullTransactionId after; /* the latest completed xid; only in the ring */
-	int64			  tick;	 /* at which it holds the mark */
+	int64			  tick; /* at which it holds the mark */
 	Oid				  database;
 } Minted;
 
+/* In the ring. */
+typedef struct RingPlace
+{
+	pg_atomic_uint64  state; /* 0 at first, then one of these: */
+	FullTransactionId after; /* the latest completed xid */
+	Minted			  transaction;
+} RingPlace;
+
+#define UNDER_WAY(ticket) (2 * (ticket) + 1)
+#define WRITTEN(ticket) (2 * (ticket) + 2)
+#define IS_UNDER_WAY(state) ((state) % 2 == 1)
+
 typedef struct SettledState
 {
-	bool			  knows_prepared; /* those from before the start */
-	FullTransactionId known_after;	  /* the latest completed xid by then */
-	int				  prepared_count;
-	uint64			  entered; /* transactions that entered the ring */
+	pg_atomic_uint64 tickets;		 /* of the ring, drawn */
+	pg_atomic_uint32 prepared_count; /* in the table */
+	bool			 knows_prepared; /* those from before the start */
 } SettledState;
 
 /* The caller's snapshot, its numbers in full. */
@@ -139,15 +172,23 @@ typedef struct View
 {
 	Snapshot		  snapshot;
 	FullTransactionId xmin;
-	FullTransactionId latest; /* the latest completed xid */
+	FullTransactionId sees_after; /* it sees who entered the ring before this */
 } View;
 
 /* In shared memory, one piece. */
 static SettledState *settled = NULL;
-static Minted		*ring = NULL;
+static RingPlace	*ring = NULL;
 static Minted		*prepared = NULL;
 
 static LWLock *settled_lock = NULL;
+
+static ProcessUtility_hook_type prev_process_utility = NULL;
+
+/* This process has seen that the table is filled. */
+static bool i_know_prepared = false;
+
+/* The running transaction has imported its snapshot. */
+static bool has_imported = false;
 
 /*-------------------------------------------------------------------------
  * Shared memory
@@ -175,7 +216,8 @@ Size
 settled_shmem_size(void)
 {
 	return add_size(sizeof(SettledState),
-					mul_size(sizeof(Minted), ring_size() + prepared_size()));
+					add_size(mul_size(sizeof(RingPlace), ring_size()),
+							 mul_size(sizeof(Minted), prepared_size())));
 }
 
 void
@@ -186,10 +228,15 @@ settled_shmem_startup(void)
 	settled_lock = &GetNamedLWLockTranche(SERVER_LOCKS)[2].lock;
 	settled =
 		ShmemInitStruct("snowflake settled", settled_shmem_size(), &found);
-	ring = (Minted *) (settled + 1);
-	prepared = ring + ring_size();
-	if (!found)
-		memset(settled, 0, sizeof(SettledState));
+	ring = (RingPlace *) (settled + 1);
+	prepared = (Minted *) (ring + ring_size());
+	if (found)
+		return;
+	pg_atomic_init_u64(&settled->tickets, 0);
+	pg_atomic_init_u32(&settled->prepared_count, 0);
+	settled->knows_prepared = false;
+	for (int i = 0; i < ring_size(); i++)
+		pg_atomic_init_u64(&ring[i].state, 0);
 }
 
 /*-------------------------------------------------------------------------
@@ -197,38 +244,77 @@ settled_shmem_startup(void)
  *-------------------------------------------------------------------------
  */
 
-/* Under settled_lock.  The transaction has become visible, or was rolled back. */
+/* Is anybody in the table? */
+static bool
+has_prepared(void)
+{
+	return pg_atomic_read_u32(&settled->prepared_count) > 0;
+}
+
+/* A number that is not after "next", in full. */
+static FullTransactionId
+in_full(TransactionId xid, FullTransactionId next)
+{
+	uint32 epoch = EpochFromFullTransactionId(next);
+
+	if (xid > XidFromFullTransactionId(next))
+		epoch--;
+	return FullTransactionIdFromEpochAndXid(epoch, xid);
+}
+
+/*
+ * The transaction has become visible, or was rolled back.  Another ticket is needed
+ * only where a process was stopped in here while the ring went round.
+ */
 static void
 enter_ring(const Minted *transaction)
 {
-	Minted *place = &ring[settled->entered % ring_size()];
+	for (;;)
+	{
+		uint64	   ticket = pg_atomic_fetch_add_u64(&settled->tickets, 1);
+		RingPlace *place = &ring[ticket % ring_size()];
+		uint64	   state = pg_atomic_read_u64(&place->state);
 
-	*place = *transaction;
-	place->after = latest_completed_xid();
-	settled->entered++;
+		if (IS_UNDER_WAY(state) || state > UNDER_WAY(ticket) ||
+			!pg_atomic_compare_exchange_u64(&place->state, &state,
+											UNDER_WAY(ticket)))
+			continue;
+		place->after = latest_completed_xid();
+		place->transaction = *transaction;
+		pg_write_barrier();
+		pg_atomic_write_u64(&place->state, WRITTEN(ticket));
+		return;
+	}
+}
+
+/* Under settled_lock.  Those that have ended go from the table to the ring. */
+static void
+clear_table(void)
+{
+	uint32 count = pg_atomic_read_u32(&settled->prepared_count);
+
+	for (uint32 i = count; i-- > 0;)
+	{
+		if (TransactionIdIsInProgress(
+				XidFromFullTransactionId(prepared[i].xid)))
+			continue;
+		enter_ring(&prepared[i]);
+		prepared[i] = prepared[--count];
+	}
+	pg_write_barrier();
+	pg_atomic_write_u32(&settled->prepared_count, count);
 }
 
 /* Under settled_lock. */
 static void
-leave_table(int place)
-{
-	enter_ring(&prepared[place]);
-	prepared[place] = prepared[--settled->prepared_count];
-}
-
-/* Under settled_lock.  Those that have ended make room. */
-static void
 enter_table(const Minted *transaction)
 {
-	for (int i = settled->prepared_count; i-- > 0;)
-	{
-		if (!TransactionIdIsInProgress(
-				XidFromFullTransactionId(prepared[i].xid)))
-			leave_table(i);
-	}
-	if (settled->prepared_count == prepared_size())
+	uint32 count = pg_atomic_read_u32(&settled->prepared_count);
+
+	if (count == prepared_size())
 		elog(ERROR, "no room for a prepared transaction that has minted ids");
-	prepared[settled->prepared_count++] = *transaction;
+	prepared[count] = *transaction;
+	pg_atomic_write_u32(&settled->prepared_count, count + 1);
 }
 
 /* Take the lock that tells, after a restart, at which tick the mark is held. */
@@ -252,17 +338,49 @@ prepare(const Minted *transaction)
 		return; /* the server will refuse it */
 	lock_for_restart(transaction);
 	LWLockAcquire(settled_lock, LW_EXCLUSIVE);
+	clear_table();
 	enter_table(transaction);
 	LWLockRelease(settled_lock);
 }
 
-/* A transaction that holds the mark has become visible. */
+/* Under settled_lock.  Enter those that were prepared before the start. */
 static void
-commit(const Minted *transaction)
+enter_recovered(const LockData *locks)
 {
-	LWLockAcquire(settled_lock, LW_EXCLUSIVE);
-	enter_ring(transaction);
-	LWLockRelease(settled_lock);
+	for (int i = 0; i < locks->nelements; i++)
+	{
+		const LockInstanceData *lock = &locks->locks[i];
+		const LOCKTAG		   *tag = &lock->locktag;
+		Minted		transaction = {.database = tag->locktag_field1};
+		TimestampTz time = (TimestampTz) ((uint64) tag->locktag_field2 << 32 |
+										  tag->locktag_field3);
+
+		if (tag->locktag_type != LOCKTAG_ADVISORY ||
+			tag->locktag_field4 != LOCK_KIND || !lock_is_recovered(lock))
+			continue;
+		transaction.xid =
+			in_full(lock_recovered_xid(lock), ReadNextFullTransactionId());
+		if (!layout_tick_of_time(settings_layout(), time, &transaction.tick))
+			transaction.tick = 0; /* of another layout */
+		enter_table(&transaction);
+	}
+}
+
+/* Fill the table, if nobody has since the start. */
+static void
+learn_prepared(void)
+{
+	if (likely(i_know_prepared) || RecoveryInProgress())
+		return;
+	if (prepared_size() > 0)
+	{
+		LWLockAcquire(settled_lock, LW_EXCLUSIVE);
+		if (!settled->knows_prepared)
+			enter_recovered(GetLockStatusData());
+		settled->knows_prepared = true;
+		LWLockRelease(settled_lock);
+	}
+	i_know_prepared = true;
 }
 
 /*
@@ -275,6 +393,10 @@ at_transaction_event(XactEvent event, void *arg)
 {
 	Minted mine = {.tick = generator_my_held_tick(), .database = MyDatabaseId};
 
+	if (event == XACT_EVENT_PRE_COMMIT || event == XACT_EVENT_PRE_PREPARE)
+		learn_prepared();
+	else
+		has_imported = false;
 	if (mine.tick == GENERATOR_NO_TICK)
 		return;
 	mine.xid = GetTopFullTransactionIdIfAny();
@@ -286,7 +408,7 @@ at_transaction_event(XactEvent event, void *arg)
 			break;
 		case XACT_EVENT_COMMIT:
 			if (FullTransactionIdIsValid(mine.xid))
-				commit(&mine);
+				enter_ring(&mine);
 			generator_release_mark();
 			break;
 		case XACT_EVENT_ABORT:
@@ -298,27 +420,50 @@ at_transaction_event(XactEvent event, void *arg)
 	}
 }
 
+/* Notes what no transaction event tells. */
+static void
+process_utility(PlannedStmt *statement, const char *text, bool is_read_only,
+				ProcessUtilityContext context, ParamListInfo params,
+				QueryEnvironment *environment, DestReceiver *receiver,
+				QueryCompletion *completion)
+{
+	Node *node = statement->utilityStmt;
+	bool  ends_prepared =
+		IsA(node, TransactionStmt) &&
+		(castNode(TransactionStmt, node)->kind == TRANS_STMT_COMMIT_PREPARED ||
+		 castNode(TransactionStmt, node)->kind ==
+			 TRANS_STMT_ROLLBACK_PREPARED);
+
+	if (ends_prepared)
+		learn_prepared();
+	if (IsA(node, VariableSetStmt) &&
+		castNode(VariableSetStmt, node)->kind == VAR_SET_MULTI &&
+		strcmp(castNode(VariableSetStmt, node)->name,
+			   "TRANSACTION SNAPSHOT") == 0)
+		has_imported = true;
+	prev_process_utility(statement, text, is_read_only, context, params,
+						 environment, receiver, completion);
+	if (ends_prepared && has_prepared())
+	{
+		LWLockAcquire(settled_lock, LW_EXCLUSIVE);
+		clear_table();
+		LWLockRelease(settled_lock);
+	}
+}
+
 void
-settled_install_callback(void)
+settled_install_hooks(void)
 {
 	RegisterXactCallback(at_transaction_event, NULL);
+	prev_process_utility =
+		ProcessUtility_hook ? ProcessUtility_hook : standard_ProcessUtility;
+	ProcessUtility_hook = process_utility;
 }
 
 /*-------------------------------------------------------------------------
  * Snapshots
  *-------------------------------------------------------------------------
  */
-
-/* A number that is not after "next", in full. */
-static FullTransactionId
-in_full(TransactionId xid, FullTransactionId next)
-{
-	uint32 epoch = EpochFromFullTransactionId(next);
-
-	if (xid > XidFromFullTransactionId(next))
-		epoch--;
-	return FullTransactionIdFromEpochAndXid(epoch, xid);
-}
 
 static View
 view_of(Snapshot snapshot)
@@ -327,8 +472,14 @@ view_of(Snapshot snapshot)
 	View			  view = {.snapshot = snapshot};
 
 	view.xmin = in_full(snapshot->xmin, next);
-	view.latest = in_full(snapshot->xmax, next);
-	FullTransactionIdRetreat(&view.latest);
+	if (has_imported || (am_walsender && IsolationUsesXactSnapshot()))
+		view.sees_after = view.xmin;
+	else
+	{
+		/* the latest completed xid */
+		view.sees_after = in_full(snapshot->xmax, next);
+		FullTransactionIdRetreat(&view.sees_after);
+	}
 	return view;
 }
 
@@ -338,13 +489,6 @@ sees(const View *view, const Minted *transaction)
 	return FullTransactionIdPrecedes(transaction->xid, view->xmin) ||
 		   !XidInMVCCSnapshot(XidFromFullTransactionId(transaction->xid),
 							  view->snapshot);
-}
-
-/* Was it taken after the latest completed xid had been read? */
-static bool
-was_taken_after(const View *view, FullTransactionId completed)
-{
-	return FullTransactionIdFollows(view->latest, completed);
 }
 
 pg_noreturn static void
@@ -364,99 +508,65 @@ report_old_snapshot(const char *detail)
  *-------------------------------------------------------------------------
  */
 
-/* Fill the table with the transactions that were prepared before the start. */
+/* The first tick of a transaction that the snapshot does not see. */
 static void
-load_prepared(const Layout *layout)
+note_unseen(const View *view, const Minted *transaction, int64 *first)
 {
-	LockData *locks = GetLockStatusData();
-
-	LWLockAcquire(settled_lock, LW_EXCLUSIVE);
-	for (int i = 0; i < locks->nelements && !settled->knows_prepared; i++)
-	{
-		const LockInstanceData *lock = &locks->locks[i];
-		const LOCKTAG		   *tag = &lock->locktag;
-		Minted transaction = {.database = tag->locktag_field1};
-
-		if (tag->locktag_type != LOCKTAG_ADVISORY ||
-			tag->locktag_field4 != LOCK_KIND || !lock_is_recovered(lock))
-			continue;
-		transaction.xid =
-			in_full(lock_recovered_xid(lock), ReadNextFullTransactionId());
-		if (!layout_tick_of_time(layout,
-								 (TimestampTz) ((uint64) tag->locktag_field2
-													<< 32 |
-												tag->locktag_field3),
-								 &transaction.tick))
-			transaction.tick = 0; /* of another layout */
-		enter_table(&transaction);
-	}
-	if (!settled->knows_prepared)
-		settled->known_after = latest_completed_xid();
-	settled->knows_prepared = true;
-	LWLockRelease(settled_lock);
+	if (transaction->tick < *first && transaction->database == MyDatabaseId &&
+		!sees(view, transaction))
+		*first = transaction->tick;
 }
 
-/*
- * The table has what was prepared before the start and had not ended when the
- * table was filled.  So if the snapshot is older, all that it found running must
- * run still.
- */
 static void
-check_prepared(const Layout *layout, const View *view)
+note_unseen_prepared(const View *view, int64 *first)
 {
-	bool knows_prepared;
-
-	LWLockAcquire(settled_lock, LW_SHARED);
-	knows_prepared = settled->knows_prepared;
-	LWLockRelease(settled_lock);
-	if (!knows_prepared)
-		load_prepared(layout);
-	if (was_taken_after(view, settled->known_after))
+	if (!has_prepared())
 		return;
-	for (uint32 i = 0; i < view->snapshot->xcnt; i++)
-	{
-		if (!TransactionIdIsInProgress(view->snapshot->xip[i]))
-			report_old_snapshot(
-				"A transaction that was prepared before the server started may have ended since the snapshot was taken.");
-	}
+	LWLockAcquire(settled_lock, LW_SHARED);
+	for (uint32 i = 0; i < pg_atomic_read_u32(&settled->prepared_count); i++)
+		note_unseen(view, &prepared[i], first);
+	LWLockRelease(settled_lock);
 }
 
-/*
- * The first tick of the transactions in the table and the ring that the snapshot
- * does not see.
- */
-static int64
-first_unseen_tick(const View *view)
+/* Copy what is in the place of a ticket, if it is written with that ticket. */
+static bool
+read_place(uint64 ticket, RingPlace *copy, bool *is_lost)
 {
-	int64 first = GENERATOR_NO_TICK;
-	bool  is_too_old;
+	RingPlace *place = &ring[ticket % ring_size()];
+	uint64	   state = pg_atomic_read_u64(&place->state);
 
-	LWLockAcquire(settled_lock, LW_SHARED);
-	for (int i = 0; i < settled->prepared_count; i++)
-	{
-		if (prepared[i].database == MyDatabaseId && !sees(view, &prepared[i]))
-			first = Min(first, prepared[i].tick);
-	}
-	is_too_old = settled->entered > ring_size();
-	for (int i = 1; i <= Min(settled->entered, ring_size()); i++)
-	{
-		const Minted *transaction =
-			&ring[(settled->entered - i) % ring_size()];
+	if (state < WRITTEN(ticket))
+		return false;
+	pg_read_barrier();
+	copy->after = place->after;
+	copy->transaction = place->transaction;
+	pg_read_barrier();
+	*is_lost = pg_atomic_read_u64(&place->state) != WRITTEN(ticket);
+	return true;
+}
 
-		if (was_taken_after(view, transaction->after))
-		{
-			is_too_old = false;
-			break;
-		}
-		if (transaction->database == MyDatabaseId && !sees(view, transaction))
-			first = Min(first, transaction->tick);
+/* From the last transaction back to one before which the snapshot sees all. */
+static void
+note_unseen_ended(const View *view, int64 *first)
+{
+	uint64 tickets = pg_atomic_read_u64(&settled->tickets);
+
+	pg_read_barrier();
+	for (uint64 i = 1; i <= tickets; i++)
+	{
+		bool	  is_lost = i > ring_size();
+		RingPlace place;
+
+		if (!is_lost && !read_place(tickets - i, &place, &is_lost))
+			continue;
+		if (is_lost)
+			report_old_snapshot(psprintf(
+				"More than %d transactions that minted ids have ended since the snapshot was taken.",
+				ring_size()));
+		if (FullTransactionIdFollows(view->sees_after, place.after))
+			return;
+		note_unseen(view, &place.transaction, first);
 	}
-	LWLockRelease(settled_lock);
-	if (is_too_old)
-		report_old_snapshot(psprintf(
-			"More than %d transactions that minted ids have ended since the snapshot was taken.",
-			ring_size()));
-	return first;
 }
 
 /*
@@ -493,18 +603,30 @@ raise_latest_tick(const Layout *layout)
 static int64
 unsettled_tick(const Layout *layout, const View *view)
 {
-	int64 tick;
+	int64 first = raise_latest_tick(layout);
 
-	if (max_prepared_xacts > 0)
-		check_prepared(layout, view);
-	tick = raise_latest_tick(layout);
+	learn_prepared();
 	pg_memory_barrier();
-	tick = Min(tick, generator_first_held_tick(MyDatabaseId));
+	first = Min(first, generator_first_held_tick(MyDatabaseId));
 	pg_read_barrier();
-	return Min(tick, first_unseen_tick(view));
+	note_unseen_prepared(view, &first);
+	pg_read_barrier();
+	note_unseen_ended(view, &first);
+	return first;
 }
 
-/* snowflake_settled() */
+/*
+ * snowflake_settled()
+ *
+ * The mark of a statement is kept in the copy of the snapshot that the statement has to
+ * itself, in a field that the server sets to 0 there and does not read: the number by
+ * which it knows whether its own snapshot is still good.  It is kept there because there
+ * is no other place that lives as long.  The address of a snapshot is soon another one's,
+ * and two statements in a loop have equal snapshots.  A call has memory of its own, but a
+ * statement has several calls, and so have functions and triggers that share its
+ * snapshot.  A reference to the snapshot would keep its address, but also keep VACUUM
+ * from rows for as long as the transaction is open.
+ */
 Datum
 snowflake_settled(PG_FUNCTION_ARGS)
 {

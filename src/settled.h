@@ -10,7 +10,7 @@
 
 #include "fmgr.h"
 
-extern void settled_install_callback(void);
+extern void settled_install_hooks(void);
 extern Size settled_shmem_size(void);
 extern void settled_shmem_startup(void);
 

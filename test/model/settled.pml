@@ -7,12 +7,14 @@
  * interleaving of their steps and finds that at any time each committed row below
  * the last mark has been read.
  *
- * Two configurations:
+ * Three configurations:
  *
  *   (none)      transactions commit or roll back
  *   -DPREPARED  they may also be prepared, and somebody else ends them
+ *   -DIMPORTED  the reader's snapshot was imported: it sees what is visible, or only
+ *               some of that
  *
- * model.pl runs both, and shows that the model can fail: with each of the switches
+ * model.pl runs them, and shows that the model can fail: with each of the switches
  * below, a step left out or moved, a row must be missed.
  *
  *   NO_SLOTS             the reader does not look at the slots
@@ -23,8 +25,22 @@
  *   CLEAR_BEFORE_RING    a transaction clears its slot, and then enters the ring
  *   RING_BEFORE_VISIBLE  it enters the ring, and then becomes visible
  *   NO_REACH             the reader does not ask how far back the ring reaches
+ *   TICKETS_BEFORE_SLOTS it looks at the tickets, at the slots, and then at the places
+ *   COMPLETED_BEFORE_TICKET
+ *                        who enters reads the latest completed xid, and then draws a
+ *                        ticket
+ *   WRITTEN_BEFORE_FILLED
+ *                        it marks a place as written, and then fills it
+ *   FILLED_BEFORE_UNDER_WAY
+ *                        it fills a place, and then marks it as under way
+ *   NO_CLAIM             it writes to a place that another one is writing to
+ *   NO_SECOND_LOOK       the reader does not look whether a place has changed
+ *   TRUSTS_IMPORTED      the reader takes an imported snapshot for the server's own
+ *                        (with IMPORTED)
  *   NO_TABLE             a transaction that is prepared clears its slot, and that
  *                        is all (with PREPARED)
+ *   TABLE_BEFORE_RING    if a prepared transaction has ended, it leaves the table, and
+ *                        then enters the ring (with PREPARED)
  *   TABLE_TO_NOWHERE     if a prepared transaction has ended, it leaves the table
  *                        and does not enter the ring (with PREPARED)
  *
@@ -53,7 +69,8 @@
  *     neither.
  *   - Transactions without an xid, which write no rows, and subtransactions, which
  *     become visible with their transaction.
- *   - The lock of the ring and the table: what happens under it is one step.
+ *   - The lock of the table: what happens under it is one step.
+ *   - Tickets without end: who would draw one more is stopped, and holds the mark.
  *   - More readers.  They share nothing with each other but the latest tick.
  *   - Restarts: a crash ends all transactions but those that are prepared, and
  *     these are found again by their locks, before a snapshot that is used.
@@ -69,7 +86,12 @@
 #ifndef POLLS
 #define POLLS 1
 #endif
+#ifndef RING
 #define RING 1			/* the transactions that it holds */
+#endif
+#ifndef TICKETS
+#define TICKETS 3
+#endif
 #define NONE 15
 
 #define below(tick) ((1 << (tick)) - 1)
@@ -89,7 +111,11 @@ bool table[XIDS];
 #endif
 
 /* The ring */
-byte entered;
+#define under_way(ticket) (2 * (ticket) + 1)
+#define written(ticket) (2 * (ticket) + 2)
+
+byte tickets;
+byte state[RING];
 byte ring_xid[RING];
 byte ring_after[RING];
 
@@ -114,17 +140,56 @@ inline become_visible(xid)
 	assert((ids[xid] & below(mark)) == 0)
 }
 
+/* May a place be written to, with this ticket? */
+#if defined(NO_CLAIM)
+#define is_free(ticket) (state[(ticket) % RING] < under_way(ticket))
+#else
+#define is_free(ticket) (state[(ticket) % RING] < under_way(ticket) && state[(ticket) % RING] % 2 == 0)
+#endif
+
+/* Each line is a step. */
 inline enter_ring(xid)
 {
-	printf("transaction %d enters the ring\n", xid);
-	ring_xid[entered % RING] = xid;
-	ring_after[entered % RING] = completed;
-	entered++
+#ifdef COMPLETED_BEFORE_TICKET
+	atomic { after = completed };
+#endif
+	do
+	:: atomic { tickets == TICKETS -> goto end_stopped }
+	::
+		atomic { tickets < TICKETS -> ticket = tickets; tickets++ };
+#ifdef FILLED_BEFORE_UNDER_WAY
+		atomic { ring_xid[ticket % RING] = xid };
+#endif
+		atomic {
+			if
+			:: is_free(ticket) -> state[ticket % RING] = under_way(ticket); break
+			:: else
+			fi
+		}
+	od;
+#ifdef WRITTEN_BEFORE_FILLED
+	atomic { state[ticket % RING] = written(ticket) };
+#endif
+	atomic {
+#ifndef COMPLETED_BEFORE_TICKET
+		after = completed;
+#endif
+		ring_after[ticket % RING] = after;
+		after = 0
+	};
+#ifndef FILLED_BEFORE_UNDER_WAY
+	atomic { ring_xid[ticket % RING] = xid };
+#endif
+#ifndef WRITTEN_BEFORE_FILLED
+	atomic { state[ticket % RING] = written(ticket); ticket = 0; printf("transaction %d has entered the ring\n", xid) }
+#else
+	atomic { ticket = 0 }
+#endif
 }
 
 proctype Writer(byte me)
 {
-	byte seen, tick, xid;
+	byte seen, tick, xid, ticket, after;
 
 end:
 	do
@@ -151,9 +216,7 @@ end:
 				:: tick + 1 < TICKS -> tick++
 				:: break
 				od;
-				raise(latest, tick)
-			}
-			atomic {
+				raise(latest, tick);
 				ids[xid] = ids[xid] | (1 << tick);
 				printf("transaction %d mints in tick %d\n", xid, tick)
 			}
@@ -176,18 +239,20 @@ end:
 #endif
 		::
 #ifdef RING_BEFORE_VISIBLE
-			atomic { enter_ring(xid) };
+			enter_ring(xid);
 			atomic { become_visible(xid) }
 #else
 			atomic { become_visible(xid) };
 #ifdef CLEAR_BEFORE_RING
 			atomic { slot[me] = NONE };
 #endif
-			atomic { enter_ring(xid) }
+			enter_ring(xid)
 #endif
 		fi;
 		atomic { slot[me] = NONE; seen = 0; tick = 0; xid = 0 }
-	od
+	od;
+end_stopped:
+	false
 }
 
 #ifdef PREPARED
@@ -195,6 +260,8 @@ end:
 /* Somebody ends what is prepared, and makes room in the table. */
 proctype Finisher(byte xid)
 {
+	byte ticket, after;
+
 end:
 	atomic {
 		prepared[xid] ->
@@ -203,15 +270,20 @@ end:
 		:: raise(completed, xid + 1)
 		fi
 	};
-	atomic {
-		if
-		:: table[xid] -> table[xid] = false
-#ifndef TABLE_TO_NOWHERE
-		; enter_ring(xid)
+#ifndef NO_TABLE
+#ifdef TABLE_BEFORE_RING
+	atomic { table[xid] = false };
 #endif
-		:: else
-		fi
-	}
+#ifndef TABLE_TO_NOWHERE
+	enter_ring(xid);
+#endif
+	atomic { table[xid] = false }
+#endif
+	goto end_finished;
+end_stopped:
+	false;
+end_finished:
+	skip
 }
 
 #endif
@@ -242,37 +314,67 @@ inline look_at_slots()
 	x = 0
 }
 
-/* From the latest transaction back to one that ended before the snapshot. */
-inline look_at_table_and_ring()
+inline look_at_table()
 {
+#ifdef PREPARED
 	atomic {
 		x = 0;
-#ifdef PREPARED
 		do
 		:: x < XIDS && table[x] -> hold(x); x++
 		:: x < XIDS && !table[x] -> x++
 		:: x == XIDS -> x = 0; break
-		od;
-#endif
-		do
-		:: x == entered -> break
-#ifndef NO_REACH
-		:: x < entered && x == RING -> too_old = true; break
-#else
-		:: x < entered && x == RING -> break
-#endif
-		:: x < entered && x < RING && ring_after[(entered - 1 - x) % RING] < xmax -> break
-		:: x < entered && x < RING && ring_after[(entered - 1 - x) % RING] >= xmax ->
-			hold(ring_xid[(entered - 1 - x) % RING]);
-			x++
-		od;
-		x = 0
+		od
 	}
+#else
+	skip
+#endif
+}
+
+inline look_at_tickets()
+{
+	atomic { last = tickets }
+}
+
+/* From the last ticket back to a transaction before which the snapshot sees all. */
+inline look_at_ring()
+{
+	x = 0;
+	do
+	:: x == last -> break
+	:: x < last && x >= RING ->
+#ifndef NO_REACH
+		too_old = true;
+#endif
+		break
+	:: x < last && x < RING ->
+		atomic { at = last - 1 - x; was = state[at % RING]; x++ };
+		if
+		:: was < written(at)
+		:: else ->
+			atomic { unseen = ring_xid[at % RING]; after = ring_after[at % RING] };
+			atomic {
+#ifdef NO_SECOND_LOOK
+				if
+				:: was != written(at) -> too_old = true; break
+#else
+				if
+				:: state[at % RING] != written(at) -> too_old = true; break
+#endif
+				:: else
+				fi;
+				if
+				:: after < xmax -> break
+				:: else -> hold(unseen)
+				fi
+			}
+		fi
+	od;
+	atomic { x = 0; at = 0; was = 0; unseen = 0; after = 0 }
 }
 
 proctype Reader()
 {
-	byte polls, x, found, sees, xmax;
+	byte polls, x, found, sees, xmax, last, at, was, unseen, after;
 	bool too_old;
 
 	do
@@ -286,6 +388,9 @@ proctype Reader()
 			:: x < XIDS ->
 				if
 				:: visible[x] -> sees = sees | (1 << x)
+#ifdef IMPORTED
+				:: visible[x]
+#endif
 				:: else
 				fi;
 				x++
@@ -293,6 +398,15 @@ proctype Reader()
 			od;
 			x = 0;
 			xmax = completed
+#if defined(IMPORTED) && !defined(TRUSTS_IMPORTED)
+			/* the least xid that it does not see and that may be visible */
+			; xmax = 0;
+			do
+			:: xmax < next_xid && (sees & (1 << xmax)) -> xmax++
+			:: else -> break
+			od;
+			xmax++
+#endif
 		}
 
 		/* snowflake_settled() */
@@ -306,14 +420,24 @@ proctype Reader()
 			raise(latest, found)
 #endif
 		}
+#if defined(RING_BEFORE_SLOTS) || defined(TICKETS_BEFORE_SLOTS)
+		look_at_tickets();
+#endif
 #ifdef RING_BEFORE_SLOTS
-		look_at_table_and_ring();
+		look_at_table();
+		look_at_ring();
 #endif
 #ifndef NO_SLOTS
 		look_at_slots();
 #endif
-#if !defined(RING_BEFORE_SLOTS) && !defined(NO_RING)
-		look_at_table_and_ring();
+#ifndef RING_BEFORE_SLOTS
+		look_at_table();
+#ifndef TICKETS_BEFORE_SLOTS
+		look_at_tickets();
+#endif
+#ifndef NO_RING
+		look_at_ring();
+#endif
 #endif
 
 		/* the rows */
@@ -335,7 +459,7 @@ proctype Reader()
 				x++
 			:: else -> break
 			od;
-			x = 0; found = 0; sees = 0; xmax = 0; too_old = false
+			x = 0; found = 0; sees = 0; xmax = 0; last = 0; too_old = false
 		}
 	:: else -> break
 	od

@@ -249,7 +249,7 @@ sub start_session
 		[
 			'psql', '-XAtq',
 			'-v', 'ON_ERROR_STOP=1',
-			'-d', $node->connstr($options{dbname} // 'postgres'),
+			'-d', $node->connstr($options{dbname} // 'postgres') . ($options{connection} // ''),
 			'-f', $script
 		],
 		'<', '/dev/null',
