@@ -399,15 +399,34 @@ CREATE FUNCTION snowflake_stat_reset() RETURNS void
 CREATE VIEW pg_stat_snowflake AS SELECT * FROM snowflake_stat_shards();
 CREATE VIEW pg_stat_snowflake_backends AS SELECT * FROM snowflake_stat_backends();
 
+-- A transaction that is prepared has an advisory lock of a kind of its own, whose key is
+-- the time at which it holds the mark: see src/settled.c.
+CREATE VIEW snowflake_unsettled AS
+WITH locks AS MATERIALIZED (SELECT * FROM pg_catalog.pg_locks)
+SELECT a.datname AS database, b.pid, NULL::text AS gid, a.usename AS "user", a.application_name,
+       b.holding_since AS since, b.oldest_id
+  FROM pg_stat_snowflake_backends b JOIN pg_catalog.pg_stat_activity a USING (pid)
+ WHERE b.holding_since IS NOT NULL
+UNION ALL
+SELECT p.database, NULL, p.gid, p.owner, NULL,
+       timestamptz '2000-01-01 00:00:00+00'
+           + (mark.classid::bigint << 32 | mark.objid::bigint) * interval '1 microsecond', NULL
+  FROM locks AS mark
+  JOIN locks AS own ON own.locktype = 'transactionid' AND own.mode = 'ExclusiveLock' AND own.pid IS NULL
+       AND own.virtualtransaction = mark.virtualtransaction
+  JOIN pg_catalog.pg_prepared_xacts p ON p.transaction = own.transactionid
+ WHERE mark.locktype = 'advisory' AND mark.objsubid = 24346 AND mark.pid IS NULL;
+
 REVOKE ALL ON FUNCTION snowflake_stat_shards(), snowflake_stat_backends(), snowflake_stat_reset() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION snowflake_stat_shards(), snowflake_stat_backends() TO pg_monitor;
-GRANT SELECT ON pg_stat_snowflake, pg_stat_snowflake_backends TO pg_monitor;
+GRANT SELECT ON pg_stat_snowflake, pg_stat_snowflake_backends, snowflake_unsettled TO pg_monitor;
 
 COMMENT ON FUNCTION snowflake_stat_shards() IS 'statistics of shards: see the view pg_stat_snowflake';
 COMMENT ON FUNCTION snowflake_stat_backends() IS 'statistics of sessions: see the view pg_stat_snowflake_backends';
 COMMENT ON FUNCTION snowflake_stat_reset() IS 'set the counters of pg_stat_snowflake to 0';
 COMMENT ON VIEW pg_stat_snowflake IS 'what each shard has minted, and how its calls waited';
 COMMENT ON VIEW pg_stat_snowflake_backends IS 'what each live session has minted, and how it waited';
+COMMENT ON VIEW snowflake_unsettled IS 'transactions, of sessions or prepared, that hold the mark of snowflake_settled()';
 
 -- Marks that travel.  "All rows of this server with an id below the mark are
 -- committed": a row of a table that says so goes wherever the WAL or a publication

@@ -71,7 +71,7 @@ my @MODELS = (
 		holds => [
 			[ 'reading what is new, 3 transactions', '-DTICKS=2' ],
 			[ 'reading twice, 3 ticks', '-DTICKS=3', '-DXIDS=2', '-DPOLLS=2' ],
-			[ 'transactions that are prepared', '-DTICKS=2', '-DPREPARED', '-DXIDS=2' ],
+			[ 'transactions that are prepared', '-DTICKS=2', '-DPREPARED', '-DXIDS=2', '-DTICKETS=2' ],
 			[ 'snapshots that are imported', '-DTICKS=2', '-DIMPORTED' ],
 		],
 		fails => 'misses a row',

@@ -152,7 +152,22 @@ finish_session($exporter);
 # What was prepared before the start holds the mark from the start on, whoever ends it,
 # and what others do meanwhile does not count.
 $node->safe_psql('postgres', "BEGIN; INSERT INTO events (name) VALUES ('prepared'); PREPARE TRANSACTION 'prepared'");
+# who holds the mark: not what has minted nothing
+$node->safe_psql('postgres', "BEGIN; CREATE TABLE minted_nothing (); PREPARE TRANSACTION 'minted nothing'");
+my $holding = <<'SQL';
+SELECT string_agg(concat_ws(' ', database, application_name, gid), ', ' ORDER BY since),
+       bool_and(since BETWEEN now() - interval '1 h' AND now()), bool_and((pid IS NULL) = (gid IS NOT NULL) AND (pid IS NULL) = (oldest_id IS NULL))
+  FROM snowflake_unsettled
+SQL
+open_gate(0);
+my $session = start_writer('a session', 1);
+is($node->safe_psql('postgres', $holding), 'postgres prepared, postgres a session|t|t', 'two hold the mark');
+open_gate(1);
+finish_session($session);
 $node->restart;
+is($node->safe_psql('postgres', $holding), 'postgres prepared|t|t', 'and after a restart, one');
+is($node->safe_psql('postgres', 'SELECT snowflake_settled()::timestamptz = since FROM snowflake_unsettled'), 't', 'from where the mark stands');
+$node->safe_psql('postgres', "ROLLBACK PREPARED 'minted nothing'");
 open_gate(0);
 my $other = start_writer('another one', 1);
 my $reader = start_session($node, <<'SQL');
