@@ -567,7 +567,7 @@ note_renewal(const Record *record)
 	LWLockRelease(horizon_lock);
 }
 
-/* Store a horizon, and measure how long the next one is expected to take. */
+/* Write the record of a horizon, and measure how long the next one will take. */
 static bool
 store_horizon(TimestampTz horizon, int64 *renewal_us, Trouble *trouble)
 {

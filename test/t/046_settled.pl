@@ -222,7 +222,7 @@ for my $age ('0 s', '0.5 s', '2 s')
 	$node->safe_psql('postgres', "SELECT pg_sleep(1.5); INSERT INTO others SELECT snowflake_floor(clock_timestamp() - interval '$age')");
 	ok(wait_until($node, 'SELECT snowflake_settled() > max(id) FROM others'), "an imported row, $age old, where nobody mints");
 }
-is($node->safe_psql('postgres', <<'SQL'), 't|t', 'a reader keeps the horizon ahead of the mark');
+is($node->safe_psql('postgres', <<'SQL'), 't|t', 'the horizon is renewed ahead of the mark');
 DO $$
 BEGIN
     FOR n IN 1 .. 300 LOOP

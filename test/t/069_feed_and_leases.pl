@@ -85,15 +85,15 @@ for my $place ([ HOST => 'ids-1' ], [ BOOT => 'another' ])
 	isnt($paris->safe_psql('postgres', 'SELECT holder FROM snowflake_lease_status()'), $holder, "another $what: a new holder");
 }
 
-# --- A copy, beside its original
-$mark = goes_far($paris, 'before a copy');
+# --- A clone, beside its original
+$mark = goes_far($paris, 'before a clone');
 $paris->backup('base');
-my $copy = PostgreSQL::Test::Cluster->new('copy');
-$copy->init_from_backup($paris, 'base');
-$copy->append_conf('postgresql.conf', "archive_mode = off\n");
-start_with_clock($copy, $BEHIND);
-goes_on($copy, $mark, 'on a copy');
-$copy->stop;
+my $clone = PostgreSQL::Test::Cluster->new('clone');
+$clone->init_from_backup($paris, 'base');
+$clone->append_conf('postgresql.conf', "archive_mode = off\n");
+start_with_clock($clone, $BEHIND);
+goes_on($clone, $mark, 'on a clone');
+$clone->stop;
 # the reader was there
 new_reader();
 poll_to_the_end($paris);
