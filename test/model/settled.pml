@@ -167,11 +167,15 @@ inline enter_ring(xid)
 			fi
 		}
 	od;
+#ifdef NO_CLAIM
+	/* a step of its own only here: else nobody looks at the place meanwhile */
+	atomic { after = completed };
+#endif
 #ifdef WRITTEN_BEFORE_FILLED
 	atomic { state[ticket % RING] = written(ticket) };
 #endif
 	atomic {
-#ifndef COMPLETED_BEFORE_TICKET
+#if !defined(COMPLETED_BEFORE_TICKET) && !defined(NO_CLAIM)
 		after = completed;
 #endif
 		ring_after[ticket % RING] = after;
