@@ -3,7 +3,10 @@
 # each gap in minting is explained by an error that says why.
 #
 # Three servers for half a minute; with SNOWFLAKE_ROWS set, eight servers and 64
-# shards for more than a minute; with SNOWFLAKE_FLEET, the same for so many seconds.
+# shards for more than a minute.  With SNOWFLAKE_FLEET, the same for so many seconds,
+# and harder: servers are also cloned, promoted and recovered; the registry is also
+# put back in every way, promoted and made anew; and the network between them cuts
+# connections, delays bytes, and sends again what was said before.
 
 use strict;
 use warnings;
@@ -15,11 +18,13 @@ use List::Util qw(shuffle);
 use POSIX ();
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
+use RegistryProxy;
 use SnowflakeTest;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-my $is_large = $ENV{SNOWFLAKE_ROWS} || $ENV{SNOWFLAKE_FLEET};
+my $is_hard = $ENV{SNOWFLAKE_FLEET};
+my $is_large = $ENV{SNOWFLAKE_ROWS} || $is_hard;
 my $SERVERS = $is_large ? 8 : 3;
 my $EACH = $is_large ? 8 : 2;         # shards of a server
 my $SHARD_BITS = $is_large ? 6 : 3;
@@ -32,16 +37,27 @@ $seed //= int(rand(1_000_000));
 note("seed $seed");
 srand($seed);
 
-my $dir = PostgreSQL::Test::Utils::tempdir();
-my $registry = new_registry('registry');
+my $dir = PostgreSQL::Test::Utils::tempdir_short();
+my $registry = new_registry('registry_0', init => { allows_streaming => 1, has_archiving => 1 });
+my $proxy = start_proxy($dir, $registry, $is_hard ? 0.1 : 0);
 
 # as many shards as the servers want: who begins as a new holder gets those that
 # somebody else had
-$registry->safe_psql('postgres', sprintf(q(SELECT snowflake_registry_reserve(n, 'the test') FROM generate_series(%d, %d) AS n),
-		$SERVERS * $EACH, (1 << $SHARD_BITS) - 1));
+sub reserve_what_is_not_wanted
+{
+	$registry->safe_psql('postgres', sprintf(q(SELECT snowflake_registry_reserve(n, 'the test') FROM generate_series(%d, %d) AS n),
+			$SERVERS * $EACH, (1 << $SHARD_BITS) - 1));
+	return;
+}
+
+reserve_what_is_not_wanted();
 my @servers = map {
-	leasing_server("fleet_$_", $registry, "auto:$EACH", "${LEASE}s", conf => <<"CONF")
+	new_server("fleet_$_", init => { allows_streaming => 1 }, conf => <<"CONF")
+snowflake.registry = 'host=$dir port=5432 dbname=postgres user=ids'
+snowflake.shards = 'auto:$EACH'
+snowflake.lease = '${LEASE}s'
 snowflake.layout = 'epoch=2024-01-01 unit=1ms fields=timestamp:41,shard:$SHARD_BITS,sequence:12'
+shared_buffers = 32MB
 restart_after_crash = on
 log_statement = none    # a start that fails shows the whole log
 CONF
@@ -66,7 +82,7 @@ sub mint_until_told
 	my $file = "$dir/" . $node->name;
 	my $database = $node->connstr('postgres');
 
-	until (getppid() != $parent || -e "$dir/stop")
+	until (getppid() != $parent || -e "$dir/stop" || -e "$file.stop")
 	{
 		system(qq(psql -XAtq -F " " -d "$database" -f "$script" >>"$file" 2>&1 </dev/null));
 		sleep(0.05) if $? != 0;
@@ -74,15 +90,32 @@ sub mint_until_told
 	return;
 }
 
+# When each server's minter began, and its end, by the server's name.
+my (%began, %ended, %minter);
+
 sub start_minter
 {
 	my ($node) = @_;
-	my $pid = fork() // die "could not fork: $!";
+	my $name = $node->name;
 
-	return $pid if $pid;
+	$began{$name} = time();
+	$minter{$name} = fork() // die "could not fork: $!";
+	return if $minter{$name};
 	# leave without the ends of the servers, which are the parent's
 	eval { mint_until_told($node); 1 } or POSIX::_exit(1);
 	POSIX::_exit(0);
+}
+
+sub stop_minter
+{
+	my ($node) = @_;
+	my $name = $node->name;
+
+	append_to_file("$dir/$name.stop", '');
+	waitpid($minter{$name}, 0);
+	is($?, 0, 'a minter ends well');
+	$ended{$name} = time();
+	return;
 }
 
 # --- Faults
@@ -124,8 +157,237 @@ sub stop_registry_for
 	return [ $began, time() ];
 }
 
+# --- The hard ones, with SNOWFLAKE_FLEET
+
+my $made = 0;                         # servers, registries and backups
+
+sub pause { return sleep(rand($LEASE)); }
+
+# A server from the backup of another one, which may still run.
+sub server_from
+{
+	my ($node, %options) = @_;
+	my $backup = 'backup_' . ++$made;
+	my $new = PostgreSQL::Test::Cluster->new('server_' . $made);
+
+	$node->backup($backup);
+	pause() if $options{late};
+	$new->init_from_backup($node, $backup, %{ $options{init} // {} });
+	system_or_bail('rm', '-rf', $node->backup_dir . "/$backup");
+	return $new;
+}
+
+# Another server takes the place of one.
+sub replace
+{
+	my ($old, $new) = @_;
+
+	start_minter($new);
+	stop_minter($old);
+	$old->stop('immediate') if $old->{_pid};
+	$old->clean_node;
+	@servers = map { $_ == $old ? $new : $_ } @servers;
+	return;
+}
+
+my %hard_server_fault = (
+	'a clone beside its original' => sub {
+		my $clone = server_from(some_server(), late => rand() < 0.5);
+		$clone->start;
+		start_minter($clone);
+		sleep(2 * $LEASE);
+		stop_minter($clone);
+		$clone->stop('immediate');
+		$clone->clean_node;
+	},
+	'a promotion' => sub {
+		my $old = some_server();
+		comes_back($old);
+		my $new = server_from($old, init => { has_streaming => 1 });
+		$new->start;
+		pause();
+		$old->stop('immediate') if rand() < 0.5;
+		$new->promote;
+		sleep(rand(2));
+		replace($old, $new);
+	},
+	'a recovery from a backup' => sub {
+		my $old = some_server();
+		comes_back($old);
+		my $new = server_from($old, late => 1);
+		$old->stop('immediate') if rand() < 0.5;
+		$new->start;
+		sleep(rand(2));
+		replace($old, $new);
+	});
+
+# --- The registry
+
+# Another server is the registry from now on.
+sub begin_registry
+{
+	my ($new) = @_;
+	my $old = $registry;
+
+	$registry = $new;
+	point_proxy_at($proxy, $registry);
+	$old->clean_node;
+	return;
+}
+
+sub end_registry
+{
+	point_proxy_at($proxy, undef);
+	$registry->stop(rand() < 0.5 ? 'immediate' : 'fast');
+	return;
+}
+
+sub registry_from
+{
+	my ($node, %options) = @_;
+	my $backup = 'backup_' . ++$made;
+	my $new = PostgreSQL::Test::Cluster->new('registry_' . $made);
+
+	$node->backup($backup);
+	$new->init_from_backup($node, $backup, %options);
+	$new->enable_archiving;           # into a directory of its own
+	system_or_bail('rm', '-rf', $node->backup_dir . "/$backup");
+	return $new;
+}
+
+sub dump_registry
+{
+	my ($node, @options) = @_;
+	my $file = "$dir/dump_" . ++$made;
+
+	$node->command_ok([ 'pg_dump', '-Fc', '-f', $file, @options, $node->connstr('postgres') ], 'the registry is dumped');
+	return $file;
+}
+
+# What a restore says of what it finds there is not an end of it.
+sub restore_registry
+{
+	my ($node, $file, @options) = @_;
+
+	note(`pg_restore @options -d "@{[ $node->connstr('postgres') ]}" $file 2>&1`);
+	return;
+}
+
+# A server whose data directory is a copy of the same image as each other one's.
+my $image;
+
+sub registry_from_image
+{
+	my $new = PostgreSQL::Test::Cluster->new('registry_' . ++$made);
+
+	if (!$image)
+	{
+		$image = PostgreSQL::Test::Cluster->new('image');
+		$image->init(allows_streaming => 1, has_archiving => 1);
+	}
+	$new->init(allows_streaming => 1, has_archiving => 1);
+	for my $part (glob($image->data_dir . '/*'))
+	{
+		next if $part =~ m{/postgresql\.conf$|/pg_hba\.conf$};
+		my ($name) = $part =~ m{([^/]+)$};
+		system_or_bail('rm', '-rf', $new->data_dir . "/$name");
+		system_or_bail('cp', '-a', $part, $new->data_dir . "/$name");
+	}
+	$new->start;
+	$new->safe_psql('postgres', 'CREATE ROLE ids LOGIN');
+	return $new;
+}
+
+# A registry of which nobody knows where it was.
+begin_registry_from_image() if $is_hard;
+
+sub begin_registry_from_image
+{
+	my $new = registry_from_image();
+
+	end_registry();
+	$new->safe_psql('postgres', "CREATE EXTENSION snowflake_registry; SELECT snowflake_registry_grant('ids');"
+		  . " SELECT snowflake_registry_open('${LEASE}s')");
+	begin_registry($new);
+	reserve_what_is_not_wanted();
+	return;
+}
+
+my %hard_registry_fault = (
+	'the registry: a base backup, simply started' => sub {
+		my $new = registry_from($registry);
+		pause();
+		end_registry();
+		$new->start;
+		begin_registry($new);
+	},
+	'the registry: a dump restored into the same database' => sub {
+		my $file = dump_registry($registry);
+		pause();
+		restore_registry($registry, $file, '--clean', '--if-exists');
+	},
+	'the registry: a restore of the data alone' => sub {
+		my $file = dump_registry($registry, '--data-only');
+		pause();
+		$registry->safe_psql('postgres',
+			'TRUNCATE snowflake_registry_state, snowflake_registry_holders, snowflake_registry_shards');
+		restore_registry($registry, $file, '--data-only');
+	},
+	'the registry: a dump restored into a server of the same image' => sub {
+		my $file = dump_registry($registry);
+		my $new = registry_from_image();
+		pause();
+		end_registry();
+		restore_registry($new, $file);
+		begin_registry($new);
+	},
+	'the registry: recovery to a time' => sub {
+		my $backup = 'backup_' . ++$made;
+		my $new = PostgreSQL::Test::Cluster->new('registry_' . $made);
+		$registry->backup($backup);
+		pause();
+		my $time = $registry->safe_psql('postgres', 'SELECT clock_timestamp()');
+		pause();
+		$registry->safe_psql('postgres', 'SELECT pg_switch_wal(); CHECKPOINT');
+		end_registry();
+		$new->init_from_backup($registry, $backup, has_restoring => 1, standby => 0);
+		$new->enable_archiving;
+		$new->append_conf('postgresql.conf', "recovery_target_time = '$time'\nrecovery_target_action = promote");
+		$new->start;
+		$new->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die 'no recovery';
+		begin_registry($new);
+	},
+	'the registry: a standby that lags is promoted' => sub {
+		my $new = registry_from($registry, has_streaming => 1);
+		$new->start;
+		$registry->wait_for_catchup($new);
+		$new->append_conf('postgresql.conf', "primary_conninfo = ''");
+		$new->reload;
+		pause();
+		end_registry();
+		$new->promote;
+		begin_registry($new);
+	},
+	'the registry: made anew, and opened' => sub {
+		if (rand() < 0.5) { begin_registry_from_image() }
+		else
+		{
+			$registry->safe_psql('postgres', 'DROP EXTENSION snowflake_registry CASCADE');
+			$registry->safe_psql('postgres', "CREATE EXTENSION snowflake_registry; SELECT snowflake_registry_grant('ids')");
+			pause();
+			$registry->safe_psql('postgres', "SELECT snowflake_registry_open('${LEASE}s')");
+			reserve_what_is_not_wanted();
+		}
+	},
+	'the registry: SIGKILL' => sub {
+		$registry->kill9;
+		sleep(rand(1));
+		start_again($registry);
+	});
+
 my (@short, @long);
 my %fault = (
+	$is_hard ? (%hard_server_fault, %hard_registry_fault) : (),
 	'a clean stop' => sub {
 		my $node = some_server();
 		$node->stop('fast');
@@ -165,7 +427,7 @@ my %fault = (
 		push @long, stop_registry_for($LEASE + 2);
 	});
 
-my @minters = map { start_minter($_) } @servers;
+start_minter($_) for @servers;
 my $began = time();
 my %faults;
 
@@ -205,14 +467,8 @@ start_in_place($taker, HOST => 'host-' . ++$hosts);
 is_holding($taker, $left, 'shards change hands');
 $leaver->start;
 all_have_shards();
-my $end = time();
 sleep(1);
-append_to_file("$dir/stop", '');
-for my $pid (@minters)
-{
-	waitpid($pid, 0);
-	is($?, 0, 'a minter ends well');
-}
+stop_minter($_) for @servers;
 
 # --- What the clients got
 #
@@ -224,11 +480,10 @@ my $no_lease = qr/58000: cannot mint snowflake ids: the registry |55006: no shar
 my (@files, %kinds, @unknown, @unexplained);
 my %when;                             # ids were minted, in tenths of a second
 
-for my $node (@servers)
+for my $name (sort keys %began)
 {
-	my $name = $node->name;
 	my $ids = "$dir/$name.ids";
-	my ($last, $why, $own) = ($began, '', 0);
+	my ($last, $why, $own) = ($began{$name}, '', 0);
 
 	open(my $in, '<', "$dir/$name") or die "could not read $dir/$name: $!";
 	open(my $out, '>', $ids) or die "could not write $ids: $!";
@@ -254,9 +509,9 @@ for my $node (@servers)
 		}
 	}
 	close($out) or die "could not write $ids: $!";
-	push @unexplained, sprintf('%s: %.1f s at the end', $name, $end - $last) if $end - $last > $GAP && $why eq '';
+	push @unexplained, sprintf('%s: %.1f s at the end', $name, $ended{$name} - $last) if $ended{$name} - $last > $GAP && $why eq '';
 	push @files, $ids;
-	cmp_ok($own, '>', 100, "$name mints");
+	cmp_ok($own, '>', 100, "$name mints") if $ended{$name} - $began{$name} > 2 * $GAP;
 }
 
 note("$faults{$_} times $_") for sort keys %faults;
@@ -286,4 +541,5 @@ for my $outage (@long)
 ok((grep { /the registry cannot be reached/ } keys %{ $kinds{leases} }), 'and an error says so');
 
 $_->stop for @servers, $registry;
+stop_proxy($proxy);
 done_testing();
