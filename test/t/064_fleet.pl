@@ -264,12 +264,24 @@ sub dump_registry
 	return $file;
 }
 
+# What CREATE EXTENSION makes leases nothing, until somebody says that no lease is
+# longer than this.
+sub open_registry
+{
+	my ($node) = @_;
+
+	$node->safe_psql('postgres', "SELECT snowflake_registry_open('${LEASE}s')");
+	return;
+}
+
 # What a restore says of what it finds there is not an end of it.
 sub restore_registry
 {
 	my ($node, $file, @options) = @_;
 
 	note(`pg_restore @options -d "@{[ $node->connstr('postgres') ]}" $file 2>&1`);
+	pause();
+	open_registry($node);
 	return;
 }
 
@@ -306,8 +318,8 @@ sub begin_registry_from_image
 	my $new = registry_from_image();
 
 	end_registry();
-	$new->safe_psql('postgres', "CREATE EXTENSION snowflake_registry; SELECT snowflake_registry_grant('ids');"
-		  . " SELECT snowflake_registry_open('${LEASE}s')");
+	$new->safe_psql('postgres', "CREATE EXTENSION snowflake_registry; SELECT snowflake_registry_grant('ids')");
+	open_registry($new);
 	begin_registry($new);
 	reserve_what_is_not_wanted();
 	return;
@@ -375,7 +387,7 @@ my %hard_registry_fault = (
 			$registry->safe_psql('postgres', 'DROP EXTENSION snowflake_registry CASCADE');
 			$registry->safe_psql('postgres', "CREATE EXTENSION snowflake_registry; SELECT snowflake_registry_grant('ids')");
 			pause();
-			$registry->safe_psql('postgres', "SELECT snowflake_registry_open('${LEASE}s')");
+			open_registry($registry);
 			reserve_what_is_not_wanted();
 		}
 	},
