@@ -367,6 +367,7 @@ my %hard_registry_fault = (
 		$new->append_conf('postgresql.conf', "recovery_target_time = '$time'\nrecovery_target_action = promote");
 		$new->start;
 		$new->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die 'no recovery';
+		$new->append_conf('postgresql.conf', "recovery_target_time = ''");      # for its own standbys
 		begin_registry($new);
 	},
 	'the registry: a standby that lags is promoted' => sub {
