@@ -360,7 +360,8 @@ my %hard_registry_fault = (
 		pause();
 		my $time = $registry->safe_psql('postgres', 'SELECT clock_timestamp()');
 		pause();
-		$registry->safe_psql('postgres', 'SELECT pg_switch_wal(); CHECKPOINT');
+		my $wal = $registry->safe_psql('postgres', 'SELECT pg_walfile_name(pg_switch_wal())');
+		wait_until($registry, "SELECT last_archived_wal >= '$wal' FROM pg_stat_archiver") or die 'not archived';
 		end_registry();
 		$new->init_from_backup($registry, $backup, has_restoring => 1, standby => 0);
 		$new->enable_archiving;
