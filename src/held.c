@@ -940,9 +940,10 @@ report_hopeless(const HeldWait *wait, int32 shard)
 		report_registry(report, outlook.end);
 	if (!is_fresh(wait, outlook.ended_us, outlook.attempts))
 		return;
-	if (outlook.is_open)
+	/* if it is over by the registry's clock, too, it was not renewed: see below */
+	if (outlook.is_open && now - clock_ahead_us(report, now) < outlook.end)
 		report_clock(report, outlook.end, now);
-	if (outlook.is_held)
+	if (outlook.is_held && !outlook.is_open)
 	{
 		/* its clock may be about to reach the lease */
 		if (wait->waited_us >= settings_clock_tolerance_ms() * US_PER_MS)

@@ -137,4 +137,14 @@ fails_with($tokyo, $nextval, 'XX001',
 ok(wait_until($tokyo, "SELECT last_answer > '" . $tokyo->safe_psql('postgres', 'SELECT clock_timestamp()') . "' FROM snowflake_lease_status()"), 'it has called again');
 like($tokyo->safe_psql('postgres', $notices), qr/^1\|shard 11, from \d.* until \d.*osaka:5432/, 'and the status tells of it, once');
 
+# --- a lease that is over, and that the registry did not renew: the clock is not blamed
+set_clock($registry, 0);
+set_not_before(q(now() - interval '1 day'));
+my $oslo = leasing_server('oslo', $registry, 'auto:1', '4s');
+ok(mints($oslo, 1), 'a short lease');
+in_registry(q(SELECT snowflake_registry_fence('10 min');
+	DELETE FROM snowflake_registry_shards AS s USING snowflake_registry_holders AS h WHERE h.holder = s.holder AND h.host ~ 'oslo'));
+ok(wait_until($oslo, q(SELECT lease_until < now() FROM snowflake_lease_status())), 'it is forgotten, and ends');
+fails_with($oslo, $nextval, '55006', qr/no shard is free in the registry/, 'what is missing is said');
+
 done_testing();
