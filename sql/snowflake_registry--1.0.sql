@@ -794,7 +794,7 @@ BEGIN
             HINT = 'Wait until then.';
     ELSIF NOT reg.is_open THEN
         RAISE WARNING USING
-            MESSAGE = 'the snowflake registry is not open: it does not know who mints on this shard',
+            MESSAGE = 'the snowflake registry is not open, and does not know who mints on this shard',
             HINT = 'Mint on it after the time that snowflake_registry_open() returns.';
     END IF;
     INSERT INTO @extschema@.snowflake_registry_shards AS s (shard, reserved_for) VALUES ($1, $2)
