@@ -52,6 +52,7 @@ test_command() {
     say 1..1
     if ((status == 0)); then
         say "ok 1 - $what"
+        grep '^#:' "$LOG" || true
     else
         say "not ok 1 - $what"
         tail -n 60 "$LOG" | sed 's/^/# /'
@@ -137,25 +138,25 @@ has_integration() { [[ " ${SNOWFLAKE_STEPS-} " == *' integration '* ]]; }
 # What scripts are run with and needs no installation: Debian's packages, unpacked;
 # and for a Node.js that is not Debian's, its own way to packages.
 fetch_tools() {
-    local line
+    local where
     trap 'touch "$RUN/tools.done"; cleanup' EXIT
     mkdir "$RUN/tools"
     # shellcheck disable=SC2086 # one word for each package
     (cd "$RUN/tools" && apt-get -qq download $SNOWFLAKE_UNPACKED &&
         printf '%s\0' ./*.deb | xargs -0 -n 1 -I{} dpkg -x {} .) || true
-    while read -ra line; do
-        mkdir -p "$RUN/tools/${line[0]}"
-        cp test/"${line[0]}"/package.json "$RUN/tools/${line[0]}" 2>/dev/null || true
-        install_from_npm "$RUN/tools/${line[0]}" "${line[@]:1}"
-    done <<<"$SNOWFLAKE_NPM"
+    for where in $SNOWFLAKE_NPM; do
+        mkdir "$RUN/tools/$where"
+        cp "test/$where/package.json" "$RUN/tools/$where"
+        install_from_npm "$RUN/tools/$where"
+    done
 }
 
 # A copy of the tree sees them when they are there.
 link_tools() {
-    local line
-    while read -ra line; do
-        [[ ! ${line[0]-} ]] || ln -s "$RUN/tools/${line[0]}/node_modules" "$COPY/tree/test/${line[0]}/"
-    done <<<"$SNOWFLAKE_NPM"
+    local where
+    for where in $SNOWFLAKE_NPM; do
+        ln -s "$RUN/tools/$where/node_modules" "$COPY/tree/test/$where/"
+    done
 }
 
 await_tools() {
@@ -165,11 +166,16 @@ await_tools() {
     done
 }
 
-# In a directory, the packages that its package.json or the arguments name.
+# In a directory, the packages that its package.json names.  What needs them is
+# skipped if they cannot be had, so say why.  By --prefix npm would not read the
+# machine's npmrc, which may name the registry, a proxy or a certificate.
 install_from_npm() {
-    ! command -v npm >/dev/null ||
-        attend npm install --prefix "$1" --no-package-lock --no-save --no-audit --no-fund \
-            --ignore-scripts --fetch-retries=0 "${@:2}" >/dev/null 2>&1 </dev/null || true
+    local log=$1/npm.log
+    attend env -C "$1" npm install --no-package-lock --no-save --no-audit --no-fund \
+        --ignore-scripts --fetch-retries=0 --loglevel=error >"$log" 2>&1 </dev/null || {
+        say "#: npm could not install what ${1##*/}/package.json names:"
+        tail -n 5 "$log" | sed 's/^/#:   /'
+    }
 }
 
 # Older servers that were built from source find extensions only in their own

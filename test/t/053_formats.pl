@@ -5,7 +5,7 @@
 #
 # Packages: python3-minimal golang-go nodejs
 # Unpacked: clickhouse-common clickhouse-server clickhouse-client
-# Npm: formats @duckdb/node-api
+# Npm: formats
 
 use strict;
 use warnings;
