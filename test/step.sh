@@ -174,7 +174,7 @@ install_from_npm() {
     attend env -C "$1" npm install --no-package-lock --no-save --no-audit --no-fund \
         --ignore-scripts --fetch-retries=0 --loglevel=error >"$log" 2>&1 </dev/null || {
         say "#: npm could not install what ${1##*/}/package.json names:"
-        tail -n 5 "$log" | sed 's/^/#:   /'
+        head -n 5 "$log" | sed 's/^/#:   /'
     }
 }
 
