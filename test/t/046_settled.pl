@@ -99,8 +99,10 @@ BEGIN
         COMMIT;
         IF newest IS NULL THEN
             EXIT WHEN is_done;
-            is_done := (SELECT last_value >= writers AND is_called FROM writers_done)
-                       AND snowflake_settled() > (SELECT max(id) FROM events);
+            -- a statement of its own, so that the next one sees all rows if this is so
+            is_done := (SELECT last_value >= writers AND is_called FROM writers_done);
+            COMMIT;
+            is_done := is_done AND snowflake_settled() > (SELECT max(id) FROM events);
             COMMIT;
         ELSE
             last := newest;
@@ -163,6 +165,12 @@ SELECT (SELECT count(*) FROM events WHERE NOT EXISTS (SELECT FROM got WHERE read
   FROM (SELECT id, lag(id) OVER (ORDER BY place) AS before FROM got WHERE reader = '$level{$level}') AS got
 SQL
 }
+
+diag($node->safe_psql('postgres', <<'SQL')) if !Test::More->builder->is_passing;
+SELECT got.reader, how, id, xmin, id > got.last AS is_after_the_last_that_was_read
+  FROM events CROSS JOIN (SELECT reader, max(id) AS last FROM got GROUP BY reader) AS got
+ WHERE NOT EXISTS (SELECT FROM got AS g WHERE g.reader = got.reader AND g.id = events.id) ORDER BY 1, 3
+SQL
 
 # --- What a reader may count on
 
