@@ -154,7 +154,7 @@ layout_quote(const char *start, const char *end, char *quote)
 		else
 			*to++ = *start;
 	}
-	strcpy(to, start < end ? "..." : "");
+	strlcpy(to, start < end ? "..." : "", quote + LAYOUT_QUOTE_SIZE - to);
 	return quote;
 }
 

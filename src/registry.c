@@ -68,7 +68,7 @@
 #define MEMORY_OF_SHARD 512
 
 /* ... and besides. */
-#define MEMORY_OF_CALL (64 * 1024 * 1024)
+#define MEMORY_OF_CALL (INT64CONST(64) * 1024 * 1024)
 
 /* A Unix time in microseconds, less this, is a TimestampTz. */
 #define UNIX_EPOCH_US \
@@ -102,14 +102,18 @@ limit_memory(void)
 	FILE  *statm = AllocateFile("/proc/self/statm", "r");
 	rlim_t most = MEMORY_OF_CALL +
 				  layout_last_shard(settings_layout()) * MEMORY_OF_SHARD;
-	unsigned long pages;
+	char		  line[256];
+	char		 *at = line;
+	unsigned long pages = 0;
 	struct rlimit limited;
 
 	if (statm == NULL)
 		return;
-	if (fscanf(statm, "%*u %*u %*u %*u %*u %lu", &pages) == 1 &&
+	if (fgets(line, sizeof(line), statm) != NULL &&
 		getrlimit(RLIMIT_DATA, &unlimited) == 0)
 	{
+		for (int number = 1; number <= 6; number++)
+			pages = strtoul(at, &at, 10);
 		limited = unlimited;
 		limited.rlim_cur =
 			Min(unlimited.rlim_cur, pages * sysconf(_SC_PAGESIZE) + most);

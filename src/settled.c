@@ -555,7 +555,7 @@ note_unseen_ended(const View *view, int64 *first)
 	for (uint64 i = 1; i <= tickets; i++)
 	{
 		bool	  is_lost = i > ring_size();
-		RingPlace place;
+		RingPlace place = {.after = InvalidFullTransactionId};
 
 		if (!is_lost && !read_place(tickets - i, &place, &is_lost))
 			continue;
