@@ -430,7 +430,8 @@ COMMENT ON VIEW snowflake_unsettled IS 'transactions, of sessions or prepared, t
 
 -- Marks that travel.  "All rows of this server with an id below the mark are
 -- committed": a row of a table that says so goes wherever the WAL or a publication
--- goes, and arrives after the rows of which it speaks.
+-- goes, and arrives after the rows of which it speaks.  The table is the application's,
+-- as one of an extension gets into dumps of the schema that cannot be loaded.
 --
 -- Why it does.  A mark is that of the snapshot of the statement that stores it.  Let
 -- T be a transaction with a row below the mark.
@@ -447,47 +448,47 @@ COMMENT ON VIEW snowflake_unsettled IS 'transactions, of sessions or prepared, t
 -- from another layout, or from a server that this one was restored from, and ids
 -- below it may still be minted.  It is replaced.
 --
--- For the same reason this is no configuration for pg_dump to keep: to a server that
--- is restored from a dump, the marks of the old one are no promise.  No mark at all
--- is safe, as nothing is less than NULL.
+-- The default of "marks" is worked out where the function is called, and so by the
+-- caller's search_path.  Who finds the row locked, by another call whose transaction
+-- is still open, waits no longer than the timeout.
 
-CREATE TABLE snowflake_marks (
-    server       text PRIMARY KEY CHECK (server OPERATOR(pg_catalog.<>) ''::text),
-    mark         snowflake NOT NULL,
-    published_at timestamptz NOT NULL
-);
+CREATE FUNCTION snowflake_is_before_horizon(id bigint) RETURNS boolean
+    LANGUAGE C VOLATILE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME';
 
-GRANT SELECT ON snowflake_marks TO PUBLIC;
+COMMENT ON FUNCTION snowflake_is_before_horizon(bigint) IS 'called by snowflake_publish_mark';
 
-COMMENT ON TABLE snowflake_marks IS 'marks that travel: all rows of a server with an id below its mark are here';
-COMMENT ON COLUMN snowflake_marks.server IS 'the server, by the name that it published the mark with';
-COMMENT ON COLUMN snowflake_marks.mark IS 'all rows with an id of that server below it are here';
-COMMENT ON COLUMN snowflake_marks.published_at IS 'when it was published, by the clock of that server';
-
--- Whoever may call it need not be trusted with the table, so it has the rights of
--- its owner.  It is bound to its objects when it is made, and looks for no name
--- later.  Who finds the row locked, by another call whose transaction is still open,
--- waits no longer than the timeout.
-CREATE FUNCTION snowflake_publish_mark(server text DEFAULT NULL) RETURNS snowflake
-    LANGUAGE sql VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE SECURITY DEFINER
+CREATE FUNCTION snowflake_publish_mark(server text DEFAULT NULL,
+    marks regclass DEFAULT pg_catalog.to_regclass('snowflake_marks'::text)) RETURNS snowflake
+    LANGUAGE plpgsql VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
     SET lock_timeout = '1s'
-BEGIN ATOMIC
-    SELECT snowflake_settled();   -- during recovery, its error says what to do
-    INSERT INTO snowflake_marks AS published
-    VALUES (coalesce($1, (SELECT pg_catalog.format('%s/%s'::text, system_identifier, pg_catalog.current_database())
-                            FROM pg_catalog.pg_control_system())),
-            snowflake_settled(), pg_catalog.clock_timestamp())
-    ON CONFLICT (server) DO UPDATE
-       SET mark = CASE WHEN published.mark::timestamptz OPERATOR(pg_catalog.<=) (SELECT horizon FROM snowflake_horizon())
-                       THEN greatest(published.mark, excluded.mark)
-                       ELSE excluded.mark END,
-           published_at = excluded.published_at
-    RETURNING published.mark;
-END;
+AS $$
+DECLARE
+    own    regnamespace;    -- the extension's schema
+    stored bigint;
+BEGIN
+    SELECT extnamespace INTO STRICT own FROM pg_extension WHERE extname = 'snowflake';
+    EXECUTE format('SELECT %s.snowflake_settled()', own);   -- during recovery, its error says what to do
+    IF NOT EXISTS (SELECT FROM pg_class WHERE oid = marks) THEN
+        RAISE undefined_table USING
+            MESSAGE = 'there is no table for marks',
+            DETAIL = 'The search_path finds no table "snowflake_marks", and no other one is named.',
+            HINT = 'CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint NOT NULL, published_at timestamptz NOT NULL)';
+    END IF;
+    EXECUTE format('INSERT INTO %1$s AS published (server, mark, published_at) '
+                   'VALUES ($1, %2$s.snowflake_settled(), clock_timestamp()) '
+                   'ON CONFLICT (server) DO UPDATE '
+                   'SET mark = CASE WHEN %2$s.snowflake_is_before_horizon(published.mark::bigint) '
+                   'THEN greatest(published.mark, excluded.mark) ELSE excluded.mark END, '
+                   'published_at = excluded.published_at '
+                   'RETURNING mark', marks, own)
+        INTO stored
+        USING coalesce(server, (SELECT format('%s/%s', system_identifier, current_database()) FROM pg_control_system()));
+    RETURN stored;
+END
+$$;
 
-REVOKE EXECUTE ON FUNCTION snowflake_publish_mark(text) FROM PUBLIC;
-
-COMMENT ON FUNCTION snowflake_publish_mark(text) IS 'store the mark of snowflake_settled() in snowflake_marks, as that of this server';
+COMMENT ON FUNCTION snowflake_publish_mark(text, regclass) IS 'store the mark of snowflake_settled() in a table, as that of this server';
 
 -- The mark that a reader of several servers' rows goes by.
 --
@@ -499,18 +500,26 @@ COMMENT ON FUNCTION snowflake_publish_mark(text) IS 'store the mark of snowflake
 --
 -- All is read with the snapshot of the statement that calls it, as it is STABLE.
 -- So there is nothing between the mark and the rows that this statement reads.
-CREATE FUNCTION snowflake_least_mark(relation regclass, VARIADIC servers text[]) RETURNS snowflake
-    LANGUAGE plpgsql STABLE STRICT PARALLEL RESTRICTED
+CREATE FUNCTION snowflake_least_mark(relation regclass, servers text[],
+    marks regclass DEFAULT pg_catalog.to_regclass('snowflake_marks'::text)) RETURNS snowflake
+    LANGUAGE plpgsql STABLE CALLED ON NULL INPUT PARALLEL RESTRICTED
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    own    regnamespace;    -- the extension's schema
-    marks  regclass;
     names  text[] := (SELECT array_agg(DISTINCT name) FROM unnest(servers) AS name WHERE name IS NOT NULL);
     class  record;
     brings record;          -- what the subscriptions that bring rows of the relation are like
     least  bigint;
 BEGIN
+    IF relation IS NULL OR servers IS NULL THEN
+        RETURN NULL;
+    END IF;
+    IF NOT EXISTS (SELECT FROM pg_class WHERE oid = marks) THEN
+        RAISE undefined_table USING
+            MESSAGE = 'there is no table for marks',
+            DETAIL = 'The search_path finds no table "snowflake_marks", and no other one is named.',
+            HINT = 'CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint NOT NULL, published_at timestamptz NOT NULL)';
+    END IF;
     SELECT relname, relkind INTO class FROM pg_class WHERE oid = relation;
     IF NOT FOUND THEN
         RAISE undefined_table USING
@@ -521,8 +530,6 @@ BEGIN
             MESSAGE = format('"%s" is not a table', class.relname),
             HINT = 'Name the table whose rows are read, rather than a view of it.';
     END IF;
-    SELECT extnamespace INTO STRICT own FROM pg_extension WHERE extname = 'snowflake';
-    marks := format('%s.snowflake_marks', own)::regclass;
 
     WITH part AS (
         SELECT relid FROM pg_partition_tree(relation)
@@ -543,14 +550,14 @@ BEGIN
     IF brings.without_marks IS NOT NULL THEN
         RAISE object_not_in_prerequisite_state USING
             MESSAGE = format('no marks come with the rows of table "%s"', class.relname),
-            DETAIL = format('They come by subscriptions without the table snowflake_marks: %s.', brings.without_marks),
-            HINT = 'Add snowflake_marks to the publication, and refresh the subscription.';
+            DETAIL = format('They come by subscriptions without the table %s: %s.', marks, brings.without_marks),
+            HINT = 'Add that table to the publication, and refresh the subscription.';
     END IF;
     IF brings.number > cardinality(names) THEN
         RAISE invalid_parameter_value USING
             MESSAGE = format('table "%s" has rows of more servers than are named', class.relname),
             DETAIL = format('Servers named: %s. Subscriptions that bring rows: %s.', array_to_string(names, ', '), brings.listed),
-            HINT = 'Name each server whose ids are in the table, as in snowflake_marks.server.';
+            HINT = 'Name each server whose ids are in the table, as in the table of marks.';
     END IF;
     IF NOT brings.are_ready THEN
         RETURN NULL;
@@ -561,7 +568,7 @@ BEGIN
 END
 $$;
 
-COMMENT ON FUNCTION snowflake_least_mark(regclass, text[]) IS 'all rows of a table with ids of these servers below it are here; NULL: nothing is known yet';
+COMMENT ON FUNCTION snowflake_least_mark(regclass, text[], regclass) IS 'all rows of a table with ids of these servers below it are here; NULL: nothing is known yet';
 
 -- Short texts for URLs.  All of a form have one length, and from id 0 up they
 -- sort as the ids do under COLLATE "C".

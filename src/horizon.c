@@ -99,6 +99,7 @@
 #include "wait.h"
 
 PG_FUNCTION_INFO_V1(snowflake_horizon);
+PG_FUNCTION_INFO_V1(snowflake_is_before_horizon);
 PG_FUNCTION_INFO_V1(snowflake_store_layout);
 PG_FUNCTION_INFO_V1(snowflake_accept_clone);
 
@@ -812,6 +813,19 @@ snowflake_horizon(PG_FUNCTION_ARGS)
 	values[7] = CStringGetTextDatum(original);
 	values[8] = CStringGetTextDatum(view.self.evidence);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(row, values, nulls)));
+}
+
+/* Whether an id is not after the horizon, as no mark of this server is. */
+Datum
+snowflake_is_before_horizon(PG_FUNCTION_ARGS)
+{
+	const Layout *layout = settings_layout();
+	ServerView	  view;
+
+	server_view(&view);
+	PG_RETURN_BOOL(
+		layout_time_of_tick(layout, layout_tick(layout, PG_GETARG_INT64(0))) <=
+		view.horizon);
 }
 
 /* All that must hold before something is accepted: the worker knows the server. */

@@ -20,7 +20,7 @@ our @EXPORT = qw(
   begin_reading read_so_far all_are_read missed_by
 );
 
-# The table, and one transaction of a writer, in one of the ways in which rows are
+# The tables, and one transaction of a writer, in one of the ways in which rows are
 # written.
 sub create_events
 {
@@ -28,6 +28,7 @@ sub create_events
 
 	$node->safe_psql('postgres', <<'SQL');
 CREATE TABLE events (id snowflake PRIMARY KEY DEFAULT snowflake_nextval(), how text NOT NULL);
+CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint NOT NULL, published_at timestamptz NOT NULL);
 
 CREATE PROCEDURE write(way integer) LANGUAGE plpgsql AS $$
 BEGIN

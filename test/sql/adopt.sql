@@ -11,11 +11,11 @@ SELECT format('%s.%s %s%s', attrelid::regclass, attname, format_type(atttypid, N
   FROM pg_attribute
   JOIN pg_class ON pg_class.oid = attrelid AND relkind IN ('r', 'p')
   LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
- WHERE attnum > 0 AND NOT attisdropped AND relname NOT IN ('files', 'snowflake_marks') AND relnamespace = 'public'::regnamespace
+ WHERE attnum > 0 AND NOT attisdropped AND relname <> 'files' AND relnamespace = 'public'::regnamespace
 UNION ALL
 SELECT format('%s %s%s', conrelid::regclass, pg_get_constraintdef(oid), CASE WHEN convalidated THEN '' ELSE ' not valid' END)
   FROM pg_constraint
- WHERE contype IN ('f', 'p') AND connamespace = 'public'::regnamespace AND conname <> 'snowflake_marks_pkey'
+ WHERE contype IN ('f', 'p') AND connamespace = 'public'::regnamespace
 UNION ALL
 SELECT format('sequence %s', oid::regclass) FROM pg_class WHERE relkind = 'S'
  ORDER BY 1;

@@ -16,11 +16,11 @@ SELECT p.oid::regprocedure AS function, p.*
  WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
    AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'snowflake');
 
--- One runs with its owner's rights, and was parsed when it was made (see marks.sql);
--- what is parsed when it runs, does so with a search_path of its own; and of those
--- that everybody may call, these alone may change from one call to the next: two
--- mint, one tells, one waits, two write DDL with the caller's own rights.
-SELECT function, prosqlbody IS NOT NULL AS is_parsed FROM members WHERE prosecdef;
+-- None runs with its owner's rights; what is parsed when it runs, does so with a
+-- search_path of its own; and of those that everybody may call, these alone may
+-- change from one call to the next: two mint, two tell, one waits, one stores a mark
+-- and the others write DDL, with the caller's own rights.
+SELECT function FROM members WHERE prosecdef;
 SELECT function FROM members
  WHERE prolang NOT IN (SELECT oid FROM pg_language WHERE lanname IN ('c', 'internal'))
    AND prosqlbody IS NULL AND 'search_path=pg_catalog, pg_temp' <> ALL (coalesce(proconfig, '{}'));
@@ -29,7 +29,7 @@ SELECT function FROM members
  ORDER BY function::text COLLATE "C";
 -- whose privileges are a superuser's to give
 SELECT bool_and(NOT has_function_privilege('public', oid, 'EXECUTE')) AS kept
-  FROM members WHERE proname ~ '^snowflake_(accept_|store_|stat_reset|publish_)';
+  FROM members WHERE proname ~ '^snowflake_(accept_|store_|stat_reset)';
 -- nobody but the owner writes to a relation of the extension
 SELECT c.oid::regclass, privilege_type
   FROM pg_depend AS d JOIN pg_class AS c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid

@@ -116,6 +116,10 @@ SELECT finding, ids FROM snowflake_audit('photos', 'id'::name, 'twitter'::text);
 SELECT * FROM snowflake_adopt('photos', 'id'::name, 5, dry_run => false);
 SELECT * FROM snowflake_make_partitions('clicks', '2026-01-01Z', '2026-02-01Z', '1 month'::interval);
 SELECT shard FROM pg_stat_snowflake WHERE shard IN (5);
+CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint NOT NULL, published_at timestamptz NOT NULL);
+SELECT snowflake_publish_mark('paris'::text, 'snowflake_marks'::regclass) > 0 AS first, snowflake_publish_mark('paris'::text, 'snowflake_marks'::regclass) > 0 AS second;
+SELECT snowflake_least_mark('photos'::regclass, '{paris}'::text[], 'snowflake_marks'::regclass) > 0 AS known;
+DROP TABLE snowflake_marks;
 
 -- It owns the extension, and not what is in it.
 SET ROLE regress_snowflake_owner;

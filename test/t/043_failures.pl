@@ -466,17 +466,18 @@ BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT snowflake_wait_settled(9223372036854775807, '1 h');
 SQL
 	},
+	'There is no table for marks' => sub { return errors_of($node, "SELECT snowflake_publish_mark('paris')") },
 	'A mark of several servers cannot be told' => sub {
 		# as if they had connected and copied
 		my $subscribe = 'SET allow_system_table_mods = on; CREATE SUBSCRIPTION from_%1$s CONNECTION $$$$ PUBLICATION p WITH (connect = false);'
 		  . q{ INSERT INTO pg_subscription_rel SELECT oid, relation, 'r', NULL FROM pg_subscription, unnest('{%2$s}'::regclass[]) AS relation WHERE subname = 'from_%1$s';};
 		my $forget = join('', map { "ALTER SUBSCRIPTION from_$_ SET (slot_name = NONE); DROP SUBSCRIPTION from_$_;" } 'paris', 'tokyo');
-		my $ask = "SELECT snowflake_least_mark('photos', 'paris');";
+		my $ask = "SELECT snowflake_least_mark('photos', '{paris}');";
 
 		$node->safe_psql('postgres', 'CREATE DATABASE gathering');
 		my @messages = errors_of($node, join("\n",
-			'CREATE EXTENSION snowflake; CREATE TABLE photos (id bigint PRIMARY KEY); CREATE VIEW recent AS SELECT * FROM photos;',
-			"SELECT snowflake_least_mark('recent', 'paris');",
+			'CREATE EXTENSION snowflake; CREATE TABLE snowflake_marks (server text, mark bigint); CREATE TABLE photos (id bigint PRIMARY KEY); CREATE VIEW recent AS SELECT * FROM photos;',
+			"SELECT snowflake_least_mark('recent', '{paris}');",
 			sprintf($subscribe, 'paris', 'photos'), $ask,
 			q{INSERT INTO pg_subscription_rel SELECT oid, 'snowflake_marks'::regclass, 'r', NULL FROM pg_subscription;},
 			sprintf($subscribe, 'tokyo', 'photos,snowflake_marks'), $ask, $forget), dbname => 'gathering');

@@ -21,12 +21,14 @@ my $prepares = { conf => 'max_prepared_transactions = 20' };
 my %server = map { $names[$_] => small_server($names[$_], $_, %$prepares) } 0 .. $#names;
 my $archive = small_server('archive', '9', conf => "$prepares->{conf}\nwal_retrieve_retry_interval = 500ms");
 my $list = join(', ', map { "'$_'" } @names);
-my $least = "SELECT snowflake_least_mark('events', $list)";
+my $least = "SELECT snowflake_least_mark('events', ARRAY[$list])";
 
 create_events($_) for values %server;
 $archive->safe_psql('postgres', 'CREATE DATABASE one');
 $archive->safe_psql('one', 'CREATE EXTENSION snowflake');
-$archive->safe_psql($_, 'CREATE TABLE events (id bigint PRIMARY KEY, how text)') for 'postgres', 'one';
+$archive->safe_psql($_, 'CREATE TABLE events (id bigint PRIMARY KEY, how text); '
+	  . 'CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint NOT NULL, published_at timestamptz NOT NULL)')
+  for 'postgres', 'one';
 
 sub subscribe
 {
@@ -38,9 +40,7 @@ sub subscribe
 	return;
 }
 
-# --- A publication can have the table of the extension
-
-# many rows that are there already, and some marks
+# Many rows that are there already, and some marks
 for my $name (@names)
 {
 	$server{$name}->safe_psql('postgres', <<"SQL");
@@ -62,7 +62,7 @@ my %reader = (
 	'by the least mark' => begin_reading($archive, $least, servers => 3),
 	'by the marks alone' => begin_reading($archive, "SELECT min(mark) FROM snowflake_marks WHERE server IN ($list) HAVING count(*) = 3", servers => 3),
 	'by the last id alone' => begin_reading($archive, '', servers => 3),
-	'of one, by the least mark' => begin_reading($archive, "SELECT snowflake_least_mark('events', 'paris')", dbname => 'one'),
+	'of one, by the least mark' => begin_reading($archive, "SELECT snowflake_least_mark('events', '{paris}')", dbname => 'one'),
 	'of one, by the last id alone' => begin_reading($archive, '', dbname => 'one'));
 subscribe($_, 'postgres', two_phase => $_ eq 'tokyo') for @names;
 subscribe('paris', 'one');
@@ -70,7 +70,7 @@ ok( wait_until($archive, q{SELECT count(*) FILTER (WHERE srsubstate = 'r') = 5 A
 	'all tables but one are copied') or die 'there is nothing to look at';
 ok(wait_until($archive, 'SELECT count(*) = 3 FROM snowflake_marks'), 'the mark of its server is here') or die 'it does not come';
 is($archive->safe_psql('postgres', $least), '', 'and does not count');
-is($archive->safe_psql('postgres', q{SELECT snowflake_least_mark('events', 'lima', 'a', 'b') IS NULL}), 't', 'nor does it by itself');
+is($archive->safe_psql('postgres', q{SELECT snowflake_least_mark('events', '{lima,a,b}') IS NULL}), 't', 'nor does it by itself');
 # until whoever goes by the marks alone has passed the rows that are still to come
 my $passed = $server{lima}->safe_psql('postgres', 'SELECT max(id) FROM events');
 for (1 .. 900)
@@ -115,7 +115,7 @@ restart($archive);
 for my $name (sort keys %reader)
 {
 	my $dbname = $name =~ /of one/ ? 'one' : 'postgres';
-	my ($mark) = $name =~ /least/ ? ($dbname eq 'one' ? "SELECT snowflake_least_mark('events', 'paris')" : $least)
+	my ($mark) = $name =~ /least/ ? ($dbname eq 'one' ? "SELECT snowflake_least_mark('events', '{paris}')" : $least)
 	  : $name =~ /marks/ ? "SELECT min(mark) FROM snowflake_marks WHERE server IN ($list) HAVING count(*) = 3" : '';
 
 	finish_session($reader{$name});
@@ -158,34 +158,34 @@ for my $name ('by the marks alone', 'by the last id alone', 'of one, by the last
 
 # --- What cannot be right is an error
 
-fails_with($archive, q{SELECT snowflake_least_mark('events', 'paris', 'tokyo')}, '22023',
+fails_with($archive, q{SELECT snowflake_least_mark('events', '{paris,tokyo}')}, '22023',
 	qr/table "events" has rows of more servers than are named\nDETAIL:  Servers named: paris, tokyo\. Subscriptions that bring rows: postgres_lima, postgres_paris, postgres_tokyo\.\nHINT:  Name each server/,
 	'a server that was forgotten');
 $server{lima}->safe_psql('postgres', 'ALTER PUBLICATION events DROP TABLE snowflake_marks');
 $archive->safe_psql('postgres', 'ALTER SUBSCRIPTION postgres_lima REFRESH PUBLICATION');
 fails_with($archive, $least, '55000',
-	qr/no marks come with the rows of table "events"\nDETAIL:  They come by subscriptions without the table snowflake_marks: postgres_lima\.\nHINT:  Add snowflake_marks to the publication/,
+	qr/no marks come with the rows of table "events"\nDETAIL:  They come by subscriptions without the table public\.snowflake_marks: postgres_lima\.\nHINT:  Add that table to the publication/,
 	'a subscription that brings no marks');
 $archive->safe_psql('postgres', 'CREATE TABLE parted (id bigint PRIMARY KEY) PARTITION BY RANGE (id); CREATE TABLE part PARTITION OF parted DEFAULT');
-is($archive->safe_psql('postgres', q{SELECT snowflake_least_mark('parted', 'paris') IS NOT NULL}), 't', 'a table that no subscription fills has the mark of the row');
+is($archive->safe_psql('postgres', q{SELECT snowflake_least_mark('parted', '{paris}') IS NOT NULL}), 't', 'a table that no subscription fills has the mark of the row');
 $server{paris}->safe_psql('postgres', 'CREATE TABLE part (id bigint PRIMARY KEY); CREATE PUBLICATION parts FOR TABLE part');
 $archive->safe_psql('postgres', sprintf(q{CREATE SUBSCRIPTION parts CONNECTION '%s' PUBLICATION parts}, $server{paris}->connstr . ' dbname=postgres'));
 for my $relation ('parted', 'part')
 {
-	fails_with($archive, "SELECT snowflake_least_mark('$relation', 'paris')", '55000', qr/no marks come with the rows of table "$relation"/,
+	fails_with($archive, "SELECT snowflake_least_mark('$relation', '{paris}')", '55000', qr/no marks come with the rows of table "$relation"/,
 		"$relation: partitions are looked at, too");
 }
 
-# --- A dump has no marks, as they are no promise of the server it is restored to
+# --- A dump has the marks, which are true of its rows
 
 my $file = $server{paris}->basedir . '/dump';
+$server{paris}->safe_psql('postgres', q{SELECT snowflake_publish_mark('paris'); SELECT snowflake_publish_mark()});
 $server{paris}->command_ok([ 'pg_dump', '--no-sync', '-f', $file, '-d', $server{paris}->connstr('postgres') ], 'dumped');
 $server{paris}->safe_psql('postgres', 'CREATE DATABASE restored');
 $server{paris}->command_ok([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-d', $server{paris}->connstr('restored'), '-f', $file ], 'and restored');
-is($server{paris}->safe_psql('restored', q{SELECT count(*) FROM snowflake_marks}), 0, 'there are no marks');
-# what belongs to an extension is left out of publications by 15, and kept by 18
-like($server{paris}->safe_psql('restored', q{SELECT count(*) > 0, (SELECT string_agg(tablename, ' ' ORDER BY tablename) FROM pg_publication_tables WHERE pubname = 'events') FROM events}),
-	qr/^t\|events(?: snowflake_marks)?$/, 'the rows and the publication are, which can be without the table');
-$server{paris}->safe_psql('restored', 'ALTER PUBLICATION events SET TABLE events, snowflake_marks');
+is($server{paris}->safe_psql('restored', q{SELECT tablename FROM pg_publication_tables WHERE pubname = 'events' ORDER BY 1}), "events\nsnowflake_marks", 'with the publication');
+is($server{paris}->safe_psql('restored', q{SELECT count(*) = (SELECT count(*) FROM events) FROM events WHERE id < (SELECT mark FROM snowflake_marks WHERE server = 'paris')}), 't', 'the rows are below the mark');
+is($server{paris}->safe_psql('restored', q{INSERT INTO events (how) VALUES ('new'); SELECT max(id) > (SELECT max(mark) FROM snowflake_marks) FROM events}), 't', 'and a new one is not');
+is($server{paris}->safe_psql('restored', q{SELECT snowflake_publish_mark(); SELECT count(*) FROM snowflake_marks WHERE server ~ '/(postgres|restored)$'}) =~ s/^\d+\n//r, 2, 'by itself, its mark has a name of its own');
 
 done_testing();

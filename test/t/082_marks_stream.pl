@@ -31,7 +31,7 @@ CONF
 my %change_of = (
 	test_decoding => sub {
 		my ($text) = @_;
-		return [ $1, $2 ] if $text =~ /^table public\.(\w+): (?:INSERT|UPDATE): .*?\b(?:id|mark)\[(?:public\.)?snowflake\]:'?(\d+)/;
+		return [ $1, $2 ] if $text =~ /^table public\.(\w+): (?:INSERT|UPDATE): .*?\b(?:id|mark)\[(?:public\.snowflake|snowflake|bigint)\]:'?(\d+)/;
 		return;
 	},
 	wal2json => sub {

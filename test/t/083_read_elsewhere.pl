@@ -1,6 +1,6 @@
 # doc/read_elsewhere.md: its SQL runs on the servers that it names, and each of its
 # readers gets the rows of all servers that it is about.  And what it says of
-# a row that is missing, and of a subscriber without the extension.
+# a row that is missing.
 
 use strict;
 use warnings;
@@ -68,15 +68,6 @@ $server{paris}->safe_psql('postgres', q{DELETE FROM snowflake_marks WHERE server
 published('paris');
 $server{paris}->wait_for_catchup('from_paris');
 is(count_of($server{archive}, q{snowflake_marks WHERE server = 'paris'}), 1, 'deleted on the server, it is sent again');
-
-# A publication of all tables, and a subscriber without the extension
-$server{archive}->safe_psql('postgres', 'CREATE DATABASE plain');
-$server{archive}->safe_psql('plain', 'CREATE TABLE photos (id bigint PRIMARY KEY, url text); CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint, published_at timestamptz)');
-$server{tokyo}->safe_psql('postgres', 'CREATE PUBLICATION everything FOR ALL TABLES');
-$server{archive}->safe_psql('plain', sprintf(q{CREATE SUBSCRIPTION plain CONNECTION '%s' PUBLICATION everything}, $server{tokyo}->connstr . ' dbname=postgres'));
-published('tokyo');
-$server{archive}->wait_for_subscription_sync($server{tokyo}, 'plain', 'plain');
-is($server{archive}->safe_psql('plain', q{SELECT count(*) FROM photos WHERE id < (SELECT mark FROM snowflake_marks WHERE server = 'tokyo')}), 1, 'a table of its own does');
 
 cmp_ok(scalar(split(' ', $page)), '<', 900, 'the page is short');
 
