@@ -103,7 +103,6 @@ is_deeply([ poll_to_the_end($paris) ], ['beside it'], 'beside it, the original')
 # --- A recovery to the end of what was archived
 $paris->backup('base_2');
 $mark = goes_far($paris, 'before a recovery');
-$paris->safe_psql('postgres', 'SELECT pg_switch_wal()');
 my $segment = $paris->safe_psql('postgres', 'SELECT pg_walfile_name(pg_switch_wal())');
 $paris->poll_query_until('postgres', "SELECT last_archived_wal >= '$segment' FROM pg_stat_archiver") or die 'not archived';
 my $recovered = PostgreSQL::Test::Cluster->new('recovered');
