@@ -5,7 +5,7 @@
 # Three servers for half a minute; with SNOWFLAKE_ROWS set, eight servers and 64
 # shards for more than a minute.  With SNOWFLAKE_FLEET, the same for so many seconds,
 # and harder: servers are also cloned, promoted and recovered; the registry is also
-# put back in every way, promoted and made anew; and the network between them cuts
+# put back in every way, promoted and made new; and the network between them cuts
 # connections, delays bytes, and sends again what was said before.
 
 use strict;
@@ -285,7 +285,7 @@ sub restore_registry
 	return;
 }
 
-# A server whose data directory is a copy of the same image as each other one's.
+# A server whose data directory comes from the same image as each other one's.
 my $image;
 
 sub registry_from_image
@@ -382,7 +382,7 @@ my %hard_registry_fault = (
 		$new->promote;
 		begin_registry($new);
 	},
-	'the registry: made anew, and opened' => sub {
+	'the registry: made new, and opened' => sub {
 		if (rand() < 0.5) { begin_registry_from_image() }
 		else
 		{
