@@ -376,12 +376,12 @@ write_rules() {
     local place name
     say 'par:'
     for place in $(places); do
-        local -a suites=() scripts=() upgrades=() last=()
+        local -a suites=() scripts=() last=()
         for name in "${names[@]}"; do
             case $name in
                 "$place"/build) ;;
-                "$place"/regress | "$place"/isolation | "$place"/reports) suites+=("$name") ;;
-                "$place"/upgrade-*) upgrades+=("$name") ;;
+                # these use the same directories
+                "$place"/regress | "$place"/isolation | "$place"/reports | "$place"/upgrade-*) suites+=("$name") ;;
                 "$place"/lines) last+=("$name") ;;
                 "$place"/*) scripts+=("$name") ;;
             esac
@@ -389,7 +389,6 @@ write_rules() {
         printf '%s\n' '  - seq:' "      - $place/build" '      - par:'
         [[ -z ${suites[*]} ]] || printf '%s\n' '          - seq:' "${suites[@]/#/              - }"
         [[ -z ${scripts[*]} ]] || printf '          - %s\n' "${scripts[@]}"
-        [[ -z ${upgrades[*]} ]] || printf '%s\n' '          - seq:' "${upgrades[@]/#/              - }"
         [[ -z ${last[*]} ]] || printf '      - %s\n' "${last[@]}"
     done
     say "  - '*'"

@@ -57,24 +57,25 @@ my $node = stack_server('javascript', conf => "timezone = 'Asia/Kolkata'\n");
 $node->safe_psql('postgres', 'CREATE ROLE tester LOGIN CREATEDB');
 
 # Run a library's program in a new database: Prisma's, which makes a shadow database,
-# as a role that is no superuser.
+# as a role that is no superuser, where the extension is one's own to create.
 sub run_library
 {
 	my ($name, $schema) = @_;
 	my ($program, @packages) = @{ $libraries{$name} };
+	my $is_plain = $name eq 'Prisma' && $schema eq 'public';
 	my $database = lc("${name}_$schema") =~ s/\W//gr;
 	my @missing = grep { !has_package($_) } 'tsx', 'pg', @packages;
 
 	return missing($name, 'Node.js') if !$has_node;
 	return missing($name, "the package @missing") if @missing;
-	$node->safe_psql('postgres', "CREATE DATABASE $database" . ($name eq 'Prisma' ? ' OWNER tester' : ''));
+	$node->safe_psql('postgres', "CREATE DATABASE $database" . ($is_plain ? ' OWNER tester' : ''));
 	$node->safe_psql($database,
 		$schema eq 'public'
 		? 'CREATE EXTENSION snowflake'
 		: slurp_file('schema_of_its_own.sql') =~ s/\bapp\b/$database/r);
 	return run_program($node, $schema eq 'public' ? $name : "$name, with the extension in $schema",
 		[ 'node', '--import', 'tsx', $program ],
-		PGDATABASE => $database, $name eq 'Prisma' ? (PGUSER => 'tester') : ());
+		PGDATABASE => $database, $is_plain ? (PGUSER => 'tester') : ());
 }
 
 # Prisma's client is generated, and by its type the page is checked.

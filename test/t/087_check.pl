@@ -128,7 +128,11 @@ $node->append_conf('postgresql.conf', "snowflake.layout = 'twitter'\nshared_prel
 $node->restart;
 is(join(' ', map { (split /\|/)[0, 1] } split(/\n/, findings($node))), 'preload error visibility notice', 'without preload');
 finds($node, 'preload', 'error', qr/not preloaded/, qr/"shared_preload_libraries" in postgresql\.conf, and restart/, 'what to do');
-$node->append_conf('postgresql.conf', "dynamic_library_path = '/nowhere'");
+# where plpgsql is, and nothing else
+my $libraries = PostgreSQL::Test::Utils::tempdir();
+chomp(my $installed = `pg_config --pkglibdir`);
+symlink("$installed/plpgsql.so", "$libraries/plpgsql.so") or die "could not link plpgsql: $!";
+$node->append_conf('postgresql.conf', "dynamic_library_path = '$libraries'");
 $node->restart;
 finds($node, 'preload', 'error', qr/could not access file "snowflake"/, qr/./, 'a library that is not there');
 $node->stop;

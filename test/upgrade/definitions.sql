@@ -11,4 +11,4 @@ SELECT viewname, definition FROM pg_views WHERE viewname = 'recent';
 SELECT extname, extversion FROM pg_extension WHERE extname = 'snowflake';
 SELECT pg_describe_object(classid, objid, 0) FROM pg_depend
     WHERE refobjid = (SELECT oid FROM pg_extension WHERE extname = 'snowflake') AND deptype = 'e'
-    AND (classid <> 'pg_type'::regclass OR objid::regtype::text !~ 'layouts|stat_|\[\]') ORDER BY 1;   -- from 17 on these are, too
+    AND (classid <> 'pg_type'::regclass OR objid::regtype::text !~ 'layouts|stat_|unsettled|\[\]') ORDER BY 1;   -- from 17 on these are, too

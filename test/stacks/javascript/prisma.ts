@@ -87,7 +87,7 @@ if (await value("SELECT to_regtype('ext.snowflake') IS NOT NULL")) {
     done();
     process.exit();
 }
-same(views, ['view of_application', 'view pg_stat_snowflake', 'view pg_stat_snowflake_backends', 'view snowflake_layouts'],
+same(views, ['view of_application', 'view pg_stat_snowflake', 'view pg_stat_snowflake_backends', 'view snowflake_layouts', 'view snowflake_unsettled'],
     'views are pulled, with those of the extension, if they are switched on');
 
 // A bigint column, which Prisma makes
