@@ -19,7 +19,7 @@ use Test::More;
 my $BEHIND = -30;    # seconds
 my $registry = new_registry('registry');
 my $paris = leasing_server('paris', $registry, 'auto:2', '120s', clock => 1,
-	init => { allows_streaming => 1, has_archiving => 1 }, conf => "snowflake.clock_tolerance = 60s\n");
+	init => { allows_streaming => 1, has_archiving => 1 }, conf => "snowflake.clock_tolerance = 60s\nwal_keep_size = 1GB\n");
 
 $paris->safe_psql('postgres', 'CREATE TABLE events (id snowflake PRIMARY KEY DEFAULT snowflake_nextval(), name text)');
 
