@@ -469,7 +469,7 @@ SQL
 	'There is no table for marks' => sub { return errors_of($node, "SELECT snowflake_publish_mark('paris')") },
 	'A mark of several servers cannot be told' => sub {
 		# as if they had connected and copied
-		my $subscribe = 'SET allow_system_table_mods = on; CREATE SUBSCRIPTION from_%1$s CONNECTION $$$$ PUBLICATION p WITH (connect = false);'
+		my $subscribe = 'SET allow_system_table_mods = on; SET client_min_messages = error; CREATE SUBSCRIPTION from_%1$s CONNECTION $$$$ PUBLICATION p WITH (connect = false);'
 		  . q{ INSERT INTO pg_subscription_rel SELECT oid, relation, 'r', NULL FROM pg_subscription, unnest('{%2$s}'::regclass[]) AS relation WHERE subname = 'from_%1$s';};
 		my $forget = join('', map { "ALTER SUBSCRIPTION from_$_ SET (slot_name = NONE); DROP SUBSCRIPTION from_$_;" } 'paris', 'tokyo');
 		my $ask = "SELECT snowflake_least_mark('photos', '{paris}');";
