@@ -73,9 +73,9 @@ SELECT count(snowflake_nextval(8)) FROM generate_series(1, 8000);
 SELECT pg_sleep(3600);
 SQL
 	wait_until($node,
-		"SELECT count(*) = 1 FROM pg_stat_activity WHERE query LIKE '%nextval(8)%' AND pid <> pg_backend_pid()");
+		"SELECT count(*) = 1 FROM pg_stat_activity WHERE query LIKE 'SELECT count(snowflake_nextval(8))%' AND pid <> pg_backend_pid()");
 	my ($pid) = $node->safe_psql('postgres',
-		"SELECT pid FROM pg_stat_activity WHERE query LIKE '%nextval(8)%' AND pid <> pg_backend_pid()");
+		"SELECT pid FROM pg_stat_activity WHERE query LIKE 'SELECT count(snowflake_nextval(8))%' AND pid <> pg_backend_pid()");
 	my ($began, $cpu) = (time(), cpu_seconds($pid));
 
 	wait_until($node, "SELECT query LIKE '%pg_sleep(3600)%' FROM pg_stat_activity WHERE pid = $pid");
