@@ -197,6 +197,7 @@ if ($false == 0)
 	my $listener = IO::Socket::INET->new(Listen => 10, LocalAddr => '127.0.0.1', LocalPort => $port, ReuseAddr => 1)
 	  or die "could not listen: $!";
 	$SIG{PIPE} = 'IGNORE';
+	$SIG{TERM} = 'DEFAULT';             # not the handler of the test's servers
 	$SIG{CHLD} = 'IGNORE';
 	while (getppid() == $test)
 	{
