@@ -8,7 +8,7 @@
 #
 # test/check.sh does all of it on throwaway servers.
 
-EXTENSION  = snowflake snowflake_registry
+EXTENSION  = snowflake snowflake_registry snowflake_plain
 MODULE_big = snowflake
 OBJS = \
 	src/copy_from.o \
@@ -37,7 +37,7 @@ OBJS = \
 	src/text_forms.o \
 	src/time_operators.o \
 	src/wait.o
-DATA = $(patsubst $(srcdir)/%,%,$(wildcard $(srcdir)/sql/snowflake--*.sql $(srcdir)/sql/snowflake_registry--*.sql))
+DATA = $(patsubst $(srcdir)/%,%,$(wildcard $(srcdir)/sql/snowflake--*.sql $(srcdir)/sql/snowflake_registry--*.sql $(srcdir)/sql/snowflake_plain--*.sql))
 PGFILEDESC = "snowflake - 64-bit time-ordered ids"
 
 # Only what the server calls is visible to other libraries.  The headers of 15 do
