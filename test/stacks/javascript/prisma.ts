@@ -87,8 +87,8 @@ if (await value("SELECT to_regtype('ext.snowflake') IS NOT NULL")) {
     done();
     process.exit();
 }
-same(views, ['view of_application', 'view pg_stat_snowflake', 'view pg_stat_snowflake_backends', 'view snowflake_layouts', 'view snowflake_unsettled'],
-    'views are pulled, with those of the extension, if they are switched on');
+same(views, ['view of_application', 'view snowflake_layouts'],
+    'views are pulled, with those of the extension that the role may read, if they are switched on');
 
 // A bigint column, which Prisma makes
 ok(/is now in sync/.test(cli('db', 'push')), 'db push makes the table');
