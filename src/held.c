@@ -368,8 +368,12 @@ held_admit(const Lease *lease)
 void
 held_renew(const Lease *lease)
 {
+	HeldLease *held;
+
 	LWLockAcquire(held_lock, LW_EXCLUSIVE);
-	find_lease(lease->shard)->lease = *lease;
+	held = find_lease(lease->shard);
+	if (held != NULL)
+		held->lease = *lease;
 	LWLockRelease(held_lock);
 }
 
@@ -381,12 +385,16 @@ note_change(void)
 	ConditionVariableBroadcast(&state->attempted);
 }
 
-/* A shard is open. */
+/* A shard that is held is open. */
 void
 held_note_open(int32 shard)
 {
+	HeldLease *held;
+
 	LWLockAcquire(held_lock, LW_EXCLUSIVE);
-	find_lease(shard)->stage = OPEN;
+	held = find_lease(shard);
+	if (held != NULL)
+		held->stage = OPEN;
 	LWLockRelease(held_lock);
 	note_change();
 }
