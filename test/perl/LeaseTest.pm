@@ -16,7 +16,7 @@ use SnowflakeTest;
 use Test::More;
 
 our @EXPORT = qw(
-  new_registry registry_setting lease_conf leasing_server
+  new_registry registry_setting lease_conf leasing_server change_settings
   status_of held_shards is_holding mints mints_on_each shards_of wait_for_log
 );
 
@@ -70,6 +70,16 @@ sub leasing_server
 	my ($name, $registry, $shards, $lease, %options) = @_;
 
 	return new_server($name, %options, conf => lease_conf($registry, $shards, $lease) . ($options{conf} // ''));
+}
+
+# Settings of the extension by a reload, such as shards => '5,6'.
+sub change_settings
+{
+	my ($node, %settings) = @_;
+
+	$node->append_conf('postgresql.conf', "snowflake.$_ = '$settings{$_}'\n") for sort keys %settings;
+	$node->reload;
+	return;
 }
 
 sub status_of

@@ -37,16 +37,6 @@ END $$
 SQL
 }
 
-# Settings by a reload.
-sub change
-{
-	my ($node, %settings) = @_;
-
-	$node->append_conf('postgresql.conf', "snowflake.$_ = '$settings{$_}'\n") for sort keys %settings;
-	$node->reload;
-	return;
-}
-
 sub ids_of
 {
 	my ($node) = @_;
@@ -83,8 +73,8 @@ my @sessions = map { start_long_statement($_) } $paris, $paris, $tokyo;
 ok(wait_until($paris, q(SELECT count(*) = 2 FROM pg_stat_activity WHERE query LIKE 'DO%' AND xact_start < clock_timestamp() - interval '1 s')),
 	'statements run');
 my $before = -s $paris->logfile;
-change($paris, registry => '', shards => '40');
-change($tokyo, shards => '0,1,40');
+change_settings($paris, registry => '', shards => '40');
+change_settings($tokyo, shards => '0,1,40');
 wait_for_log($paris, qr/LOG:  "snowflake\.registry" was emptied, which takes a restart of this server/, $before, 'leaving takes a restart: logged');
 ok(wait_until($paris, 'SELECT restart_pending FROM snowflake_lease_status()'), 'and in the status');
 ok(wait_until($tokyo, q(SELECT count(*) FILTER (WHERE held) >= 2 FROM snowflake_leases())), 'the other server gets what is free');
@@ -107,19 +97,19 @@ for my $i (0 .. $#orders)
 	my ($one, $other) = @{ $orders[$i] };
 
 	push @sessions, map { start_long_statement($_) } $paris, $tokyo if $i % 4 == 0;
-	change($paris, %{ $state{$one} });
-	change($tokyo, %{ $state{$other} });
+	change_settings($paris, %{ $state{$one} });
+	change_settings($tokyo, %{ $state{$other} });
 	sleep(0.7);
-	change($paris, %{ $state{$other} });
-	change($tokyo, %{ $state{$one} });
+	change_settings($paris, %{ $state{$other} });
+	change_settings($tokyo, %{ $state{$one} });
 	sleep(0.7);
 }
 ok(finish_session($_), 'a statement ends') for @sessions;
 check_ids('every order', $paris, $tokyo);
 
 # --- the restart: leases are given back to the registry that they came from
-change($tokyo, %{ $state{auto} });
-change($paris, %{ $state{left} });
+change_settings($tokyo, %{ $state{auto} });
+change_settings($paris, %{ $state{left} });
 is_holding($paris, '40', 'until the restart its list is leased');
 $paris->restart;
 is(status_of($paris), 'off', 'after the restart it has no registry');
@@ -131,9 +121,9 @@ is(shards_of(mints($paris, 100)), '40', 'and mints on its list');
 @sessions = map { start_long_statement($_) } $paris, $tokyo;
 ok(wait_until($paris, q(SELECT count(*) = 1 FROM pg_stat_activity WHERE query LIKE 'DO%' AND xact_start < clock_timestamp() - interval '1 s')),
 	'a statement runs');
-change($paris, registry => $setting, shards => '50');
+change_settings($paris, registry => $setting, shards => '50');
 is_holding($paris, '50', 'the registry is set by a reload, with another list');
-change($tokyo, shards => '40');
+change_settings($tokyo, shards => '40');
 is_holding($tokyo, '40', 'another server gets the shard that it had');
 push @sessions, start_long_statement($tokyo);
 ok(finish_session($_), 'a statement ends') for @sessions;

@@ -17,16 +17,6 @@ use Test::More;
 my $nextval = "SET statement_timeout = '60s'; SELECT snowflake_nextval()";
 my $registry = new_registry('registry', clock => 1);
 
-# Other shards, or another length, by a reload.
-sub change
-{
-	my ($node, %settings) = @_;
-
-	$node->append_conf('postgresql.conf', "snowflake.$_ = '$settings{$_}'\n") for sort keys %settings;
-	$node->reload;
-	return;
-}
-
 sub in_registry
 {
 	return $registry->safe_psql('postgres', $_[0]);
@@ -66,7 +56,7 @@ my $tokyo = leasing_server('tokyo', $registry, '7', '1min');
 ok(mints($tokyo, 10), 'a server with a list');
 set_not_before(q(not_before - interval '1 day'));
 set_clock($registry, -3600);
-change($tokyo, shards => '8');
+change_settings($tokyo, shards => '8');
 is_holding($tokyo, '8', 'another shard, once the clock of the registry was set back');
 fails_with($tokyo, $nextval, '58000',
 	qr/clock is (?:58|59) min [\d.]+ s ahead of the lease of this server's shards\n.*(?:59 min \d+ s|1 h 0 min|60 min \d s) ahead of the registry's/s,
@@ -80,7 +70,7 @@ ok(mints($tokyo, 10), 'and the server mints');
 # --- the horizon is past the end of a lease: a server that minted without a lease
 my $lima = new_server('lima', conf => "snowflake.shards = '9'\nsnowflake.reserve = '60s'\nshared_buffers = 64MB\n");
 ok(mints($lima, 10), 'a server without a registry');
-change($lima, registry => registry_setting($registry), lease => '5s');
+change_settings($lima, registry => registry_setting($registry), lease => '5s');
 fails_with($lima, $nextval, '58000',
 	qr/snowflake horizon is \d+(?:\.\d)? s ahead of the lease of this server's shards\n.*The lease ends at .*, and the horizon is .*\. The clock is .* the registry's\./s,
 	'a lease that ends before the horizon: an error');
@@ -88,10 +78,10 @@ $lima->stop;
 
 # --- no lease begins before a time that is ahead
 set_not_before(q(now() + interval '1 h'));
-change($tokyo, shards => '10');
+change_settings($tokyo, shards => '10');
 ok(wait_until($tokyo, q(SELECT array_agg(shard) = '{10}' AND NOT bool_or(held) FROM snowflake_leases())), 'a registry that was fenced for an hour');
 fails_with($tokyo, $nextval, '55006', qr/shard 10 is not free yet\n.*The registry was fenced, or .* No lease begins before/s, 'an error for a list');
-change($tokyo, shards => 'auto');
+change_settings($tokyo, shards => 'auto');
 ok(wait_until($tokyo, q(SELECT count(*) = 0 FROM snowflake_leases())), 'the same for "auto"');
 fails_with($tokyo, $nextval, '55006', qr/no shard is free in the registry/, 'an error');
 set_not_before(q(now() - interval '1 day'));
@@ -100,7 +90,7 @@ ok(wait_until($tokyo, q(SELECT state = 'held' FROM snowflake_lease_status())), '
 # --- an administrator's open transaction has the lock
 my $lock = start_session($registry, 'BEGIN; SELECT FROM snowflake_registry_state FOR UPDATE; SELECT pg_sleep(600)');
 ok(wait_until($registry, q(SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep')), 'the registry is locked');
-change($tokyo, shards => '11');
+change_settings($tokyo, shards => '11');
 is_holding($tokyo, '', 'the shard that it had is not wanted any more');
 fails_with($tokyo, $nextval, '58000', qr/cannot mint snowflake ids: .*registry/, 'an error, and no endless wait');
 in_registry(q(SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep'));
@@ -108,14 +98,14 @@ finish_session($lock);
 is_holding($tokyo, '11', 'and when the lock is gone, it goes on');
 
 # --- a release that the registry did not take: the server's own lease is nobody else's
-change($tokyo, lease => '5min', shards => '11,12');
+change_settings($tokyo, lease => '5min', shards => '11,12');
 is_holding($tokyo, '11,12', 'two shards');
 ok(wait_until($tokyo, q(SELECT lease_until > now() + interval '4 min' FROM snowflake_lease_status())), 'with a long lease');
 in_registry(q(ALTER FUNCTION snowflake_registry_release RENAME TO moved));
-change($tokyo, shards => '11');
+change_settings($tokyo, shards => '11');
 is_holding($tokyo, '11', 'one is given back, which fails');
 in_registry(q(ALTER FUNCTION moved RENAME TO snowflake_registry_release));
-change($tokyo, shards => '11,12');
+change_settings($tokyo, shards => '11,12');
 ok(wait_until($tokyo, q(SELECT bool_or(shard = 12 AND NOT held) FROM snowflake_leases())), 'and wanted again');
 fails_with($tokyo, 'SELECT snowflake_nextval(12)', '55006',
 	qr/shard 12 is not free yet\n.*an earlier lease of this server itself\. No lease begins before \d/s, 'it is not told that another server has it');
@@ -126,7 +116,7 @@ in_registry(<<'SQL');
 INSERT INTO snowflake_registry_holders (holder, role, host, fence, lease, seen_at) VALUES ('another', 'ids', 'osaka:5432', 1, '1 min', now());
 UPDATE snowflake_registry_shards SET holder = 'another' WHERE shard = 11;
 SQL
-change($tokyo, shards => '11');
+change_settings($tokyo, shards => '11');
 my $notices = 'SELECT losses, last_loss FROM snowflake_lease_status()';
 wait_for_log($tokyo,
 	qr/WARNING:  the registry of snowflake shards has lost what it told this server\n.*DETAIL:  Shard 11, leased from \d.* until \d.*osaka:5432.*\n.*HINT:  Ids can exist twice\./,
