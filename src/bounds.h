@@ -18,6 +18,8 @@
 
 #include "port/atomics.h"
 
+#include "fault.h"
+
 typedef struct Bounds
 {
 	pg_atomic_uint64 latest;  /* the latest tick minted in, or the floor */
@@ -35,10 +37,13 @@ bounds_read(int64 *horizon, int64 *latest)
 {
 	Bounds *shared = bounds;
 
-	*horizon = (int64) pg_atomic_read_u64(&shared->horizon);
+	if (!FAULT(horizon_read_first))
+		*horizon = (int64) pg_atomic_read_u64(&shared->horizon);
 	pg_read_barrier();
 	*latest = (int64) pg_atomic_read_u64(&shared->latest);
 	pg_read_barrier();
+	if (FAULT(horizon_read_first))
+		*horizon = (int64) pg_atomic_read_u64(&shared->horizon);
 }
 
 /* The only way to change a bound. */

@@ -43,6 +43,7 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
+#include "fault.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
@@ -307,7 +308,8 @@ hold_mark(void)
 {
 	pg_atomic_write_u64(&my_slot->first_id, (uint64) NO_ID);
 	pg_atomic_write_u64(&my_slot->held, pg_atomic_read_u64(&bounds->latest));
-	pg_memory_barrier();
+	if (!FAULT(hold_barrier))
+		pg_memory_barrier();
 	my_hold = HOLDS_LATEST;
 }
 
@@ -486,7 +488,8 @@ wait_for_horizon(int64 tick)
 static pg_noinline void
 begin_tick(int64 tick)
 {
-	bounds_raise(&bounds->latest, tick);
+	if (!FAULT(latest_raised))
+		bounds_raise(&bounds->latest, tick);
 	if (tick >= (int64) pg_atomic_read_u64(&bounds->renew))
 		horizon_ask_for_renewal(tick);
 }
@@ -532,9 +535,9 @@ read_tick(void)
 			find_tick(now);
 		if (likely(present.number == latest && latest < horizon))
 			return;
-		if (present.number < latest)
+		if (present.number < latest && !FAULT(clock_behind))
 			wait_for_clock(now, latest);
-		else if (present.number >= horizon)
+		else if (present.number >= horizon && !FAULT(horizon_kept))
 			wait_for_horizon(present.number);
 		else
 		{
@@ -579,12 +582,13 @@ take(int32 shard, int64 floor)
 
 	if (unlikely(settings_spread > 0))
 		first = spread_position();
-	SpinLockAcquire(&state->lock);
+	if (!FAULT(shard_lock))
+		SpinLockAcquire(&state->lock);
 	last = state->last;
-	position = Max(last + 1, floor);
+	position = Max(FAULT(successor) ? last : last + 1, floor);
 	if (unlikely(position <= tick.first))
 		position = first;
-	if (likely(position <= tick.last))
+	if (likely(position <= tick.last) || FAULT(tick_begun))
 	{
 		state->last = position;
 		state->counters.minted++;
@@ -596,6 +600,8 @@ take(int32 shard, int64 floor)
 	{
 		state->counters.exhausted++;
 		id = EXHAUSTED;
+		if (FAULT(wait_unlocked))
+			pg_usleep(my_layout->tick_us);
 	}
 	SpinLockRelease(&state->lock);
 	return id;

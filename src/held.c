@@ -36,6 +36,7 @@
 #include "access/htup_details.h"
 #include "catalog/pg_authid_d.h"
 #include "catalog/pg_type_d.h"
+#include "fault.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -266,7 +267,8 @@ void
 held_raise_horizon(int64 tick)
 {
 	LWLockAcquire(held_lock, LW_SHARED);
-	bounds_raise(&bounds->horizon, Min(tick, end_tick()));
+	bounds_raise(&bounds->horizon,
+				 FAULT(lease_until) ? tick : Min(tick, end_tick()));
 	LWLockRelease(held_lock);
 }
 
@@ -353,8 +355,10 @@ held_admit(const Lease *lease)
 	bool		  is_good;
 
 	LWLockAcquire(held_lock, LW_EXCLUSIVE);
-	is_good = layout_time_of_tick(layout, first) <= GetCurrentTimestamp() &&
-			  end >= (int64) pg_atomic_read_u64(&bounds->horizon);
+	is_good = (FAULT(lease_begun) ||
+			   layout_time_of_tick(layout, first) <= GetCurrentTimestamp()) &&
+			  (FAULT(lease_past_horizon) ||
+			   end >= (int64) pg_atomic_read_u64(&bounds->horizon));
 	*make_lease(lease->shard) = (HeldLease){*lease, is_good ? ADMITTED : HELD};
 	if (is_good)
 		state->end = TIMESTAMP_IS_NOBEGIN(state->end) ?

@@ -66,6 +66,7 @@
 #include "access/xlog.h"
 #include "access/xloginsert.h"
 #include "catalog/pg_type_d.h"
+#include "fault.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -191,7 +192,9 @@ close_cleanly(int code, Datum arg)
 	if (code != 0 || pg_atomic_read_u64(&bounds->renew) ==
 						 pg_atomic_read_u64(&bounds->floor))
 		return; /* nothing was stored */
-	server_make_record(&record, layout_time_of_tick(layout, latest + 1));
+	server_make_record(
+		&record,
+		layout_time_of_tick(layout, latest + !FAULT(stop_after_latest)));
 	if (!record_write_file(HORIZON_RECORD, &record, &trouble))
 		record_report(LOG, &trouble);
 }
@@ -406,7 +409,7 @@ wait_for_standbys(XLogRecPtr lsn)
 	instr_time began;
 	instr_time waited;
 
-	if (!is_standby_behind(lsn))
+	if (FAULT(standby_before_bound) || !is_standby_behind(lsn))
 		return;
 	note_wait(WAITS_FOR_STANDBY);
 	INSTR_TIME_SET_CURRENT(began);
@@ -433,9 +436,11 @@ store_record(const Record *record, Trouble *trouble)
 	XLogRecPtr lsn;
 
 	note_wait(WAITS_FOR_DISK);
-	if (!record_write_file(HORIZON_RECORD, record, trouble))
+	if (!FAULT(file_written) &&
+		!record_write_file(HORIZON_RECORD, record, trouble))
 		return false;
-	lsn = record_log_page(HORIZON_RECORD, record);
+	lsn = FAULT(page_logged) ? InvalidXLogRecPtr :
+							   record_log_page(HORIZON_RECORD, record);
 	if (lsn != InvalidXLogRecPtr)
 		wait_for_standbys(lsn);
 	note_wait(WAITS_FOR_NOTHING);
@@ -503,7 +508,9 @@ open_horizon(Trouble *trouble)
 	}
 	if (state->is_open || server_layout_differs())
 		return true;
-	floor = layout_first_tick_from(settings_layout(), server_horizon());
+	floor = FAULT(horizon_found) ?
+				0 :
+				layout_first_tick_from(settings_layout(), server_horizon());
 	bounds_raise(&bounds->floor, floor);
 	bounds_raise(&bounds->latest, floor);
 	bounds_raise(&bounds->renew, floor);
@@ -620,6 +627,8 @@ renew_horizon(int64 wanted_tick, Trouble *trouble)
 			layout_first_tick_from(layout, from + reserve_us + 3 * renewal_us);
 		TimestampTz horizon = layout_time_of_tick(layout, tick);
 
+		if (FAULT(file_before_bound))
+			held_raise_horizon(tick);
 		if (horizon > server_horizon() &&
 			!store_horizon(horizon, &renewal_us, trouble))
 			return false;

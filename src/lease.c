@@ -68,6 +68,7 @@
 #include "postgres.h"
 
 #include "common/hashfn.h"
+#include "fault.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -235,7 +236,8 @@ static TimestampTz
 close_shard(int32 shard)
 {
 	held_note_closing(shard);
-	generator_close_shard(shard);
+	if (!FAULT(closed_before_release))
+		generator_close_shard(shard);
 	return layout_time_of_tick(settings_layout(),
 							   generator_end_of_shard(shard));
 }
@@ -254,8 +256,10 @@ open_shard(const Lease *lease)
 	if (!held_admit(lease))
 		return;
 	generator_open_shard(lease->shard,
-						 Max(layout_first_tick_from(settings_layout(),
-													lease->from),
+						 Max(FAULT(lease_from) ?
+								 0 :
+								 layout_first_tick_from(settings_layout(),
+														lease->from),
 							 (int64) pg_atomic_read_u64(&bounds->floor)));
 	held_note_open(lease->shard);
 }
@@ -373,13 +377,13 @@ propose_fence(RegistryCaller *caller, const char *arguments)
 		DatumGetUInt64(hash_any_extended((const unsigned char *) arguments,
 										 strlen(arguments), 0));
 
-	if (mine.next != 0 && mine.call != call)
+	if (!FAULT(calls_differ) && mine.next != 0 && mine.call != call)
 		note_fence();
 	if (mine.next == 0)
 	{
 		mine.next = mine.fence + 1 + (int64) (identity_random() >> 33);
 		mine.call = call;
-		if (!store())
+		if (!FAULT(fence_stored) && !store())
 			return false;
 	}
 	*caller = (RegistryCaller){mine.holder, mine.fence, mine.next,
@@ -492,7 +496,7 @@ static void
 note_accepted(const RegistryAnswer *answer)
 {
 	note_fence();
-	mine.confirmed = mine.fence;
+	mine.confirmed = FAULT(fence_confirmed) ? 0 : mine.fence;
 	if (mine.registry != 0 && mine.registry != answer->registry)
 		ereport(LOG,
 				(errmsg("another registry leases snowflake shards to this "
@@ -606,7 +610,7 @@ lease_shards(void)
 			!registry_lease(&caller, arguments, &answer, &report.failure))
 			return false;
 		note_answer(&answer);
-		if (!answer.is_clone)
+		if (FAULT(clone_parts) || !answer.is_clone)
 			break;
 		if (has_begun_anew)
 			return registry_fail(&report.failure, REGISTRY_INVALID,
@@ -620,7 +624,7 @@ lease_shards(void)
 	note_accepted(&answer);
 	take_over(&answer);
 	held_note_set_aside(answer.set_aside_shard, answer.set_aside);
-	return store();
+	return FAULT(lease_stored) || store();
 }
 
 /* Bring the leases in line with the settings. */
@@ -718,7 +722,7 @@ end(void)
 
 	held_forget_report();
 	count = close_surplus(true, surplus);
-	if (count == 0 || !store())
+	if (count == 0 || (!FAULT(release_stored) && !store()))
 		return;
 	if (!registry_connect(&report.failure))
 	{

@@ -28,6 +28,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "fault.h"
 #include "identity.h"
 #include "layout.h"
 #include "registry_answer.h"
@@ -163,7 +164,8 @@ read_shard_cell(const char *text, int32 last_shard, int32 *shard)
 
 	if (text == NULL)
 		return true;
-	if (!read_number(text, 0, last_shard, &number))
+	if (!read_number(text, 0, FAULT(answer_range) ? PG_INT32_MAX : last_shard,
+					 &number))
 		return false;
 	*shard = (int32) number;
 	return true;

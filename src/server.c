@@ -49,6 +49,7 @@
 
 #include "access/xlog.h"
 #include "access/xlogrecovery.h"
+#include "fault.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
@@ -115,8 +116,10 @@ tells_layout(const Record *record, const RecordedLayout *before)
 	if (record->layout[0] == '\0')
 		return false;
 	return before->text[0] == '\0' ||
-		   record->layout_changes > before->changes ||
-		   (record->layout_changes == before->changes &&
+		   (!FAULT(layout_changes) &&
+			record->layout_changes > before->changes) ||
+		   ((FAULT(layout_changes) ||
+			 record->layout_changes == before->changes) &&
 			record->horizon >= before->horizon);
 }
 
@@ -157,7 +160,7 @@ agrees_with_setting(const RecordedLayout *recorded)
 	char ours[LAYOUT_TEXT_SIZE];
 
 	layout_format(settings_layout(), ours, sizeof(ours));
-	return strcmp(recorded->text, ours) == 0;
+	return FAULT(layout_guard) || strcmp(recorded->text, ours) == 0;
 }
 
 static void
@@ -268,7 +271,7 @@ read_layout_file(void)
 	RecordResult result = record_read_file(LAYOUT_RECORD, &record, &trouble);
 
 	LWLockAcquire(server_lock, LW_EXCLUSIVE);
-	if (result == RECORD_FOUND)
+	if (result == RECORD_FOUND && !FAULT(layout_apart))
 		merge_layout(&server->recorded, &record);
 	server->layout_trouble = trouble;
 	LWLockRelease(server_lock);
@@ -378,8 +381,9 @@ server_has_change(ServerChange *change)
 {
 	Identity	   self = server->self;
 	RecordedLayout recorded = server->recorded;
-	bool		   is_new = self.incarnation == 0 || self.standby;
-	bool		   is_first = !is_known(&recorded);
+	bool		   is_new =
+		self.incarnation == 0 || (self.standby && !FAULT(promoted_anew));
+	bool is_first = !is_known(&recorded);
 
 	change->accepts_clone = pg_atomic_read_u32(&server->accept_clone) != 0;
 	change->accepts_layout = pg_atomic_read_u32(&server->accept_layout) != 0;
@@ -499,7 +503,8 @@ server_shmem_startup(void)
 	log_layout(file);
 	if (file == RECORD_UNREADABLE)
 		record_report(LOG, &trouble);
-	store_evidence(file);
+	if (!FAULT(evidence_stored))
+		store_evidence(file);
 }
 
 /*-------------------------------------------------------------------------
@@ -636,7 +641,8 @@ server_check_clone(void)
 {
 	ServerView view;
 
-	if (likely(!server_is_clone()) || !settings_refuse_clone)
+	if (likely(!server_is_clone()) || !settings_refuse_clone ||
+		FAULT(clone_refused))
 		return;
 	server_view(&view);
 	if (view.is_clone)

@@ -112,6 +112,7 @@
 #include "access/twophase.h"
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "fault.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "replication/walsender.h"
@@ -325,6 +326,8 @@ lock_for_restart(const Minted *transaction)
 		(uint64) layout_time_of_tick(server_layout(), transaction->tick);
 	LOCKTAG tag;
 
+	if (FAULT(prepared_locked))
+		return;
 	SET_LOCKTAG_ADVISORY(tag, transaction->database, (uint32) (time >> 32),
 						 (uint32) time, LOCK_KIND);
 	(void) LockAcquire(&tag, ShareLock, false, false);
@@ -334,7 +337,7 @@ lock_for_restart(const Minted *transaction)
 static void
 prepare(const Minted *transaction)
 {
-	if (prepared_size() == 0)
+	if (prepared_size() == 0 || FAULT(prepared_entered))
 		return; /* the server will refuse it */
 	lock_for_restart(transaction);
 	LWLockAcquire(settled_lock, LW_EXCLUSIVE);
@@ -407,7 +410,9 @@ at_transaction_event(XactEvent event, void *arg)
 			prepare(&mine);
 			break;
 		case XACT_EVENT_COMMIT:
-			if (FullTransactionIdIsValid(mine.xid))
+			if (FAULT(ring_before_clear))
+				generator_release_mark();
+			if (FullTransactionIdIsValid(mine.xid) && !FAULT(ring_entered))
 				enter_ring(&mine);
 			generator_release_mark();
 			break;
@@ -472,7 +477,8 @@ view_of(Snapshot snapshot)
 	View			  view = {.snapshot = snapshot};
 
 	view.xmin = in_full(snapshot->xmin, next);
-	if (has_imported || (am_walsender && IsolationUsesXactSnapshot()))
+	if (!FAULT(imported) &&
+		(has_imported || (am_walsender && IsolationUsesXactSnapshot())))
 		view.sees_after = view.xmin;
 	else
 	{
@@ -541,7 +547,8 @@ read_place(uint64 ticket, RingPlace *copy, bool *is_lost)
 	copy->after = place->after;
 	copy->transaction = place->transaction;
 	pg_read_barrier();
-	*is_lost = pg_atomic_read_u64(&place->state) != WRITTEN(ticket);
+	*is_lost = !FAULT(ring_read_whole) &&
+			   pg_atomic_read_u64(&place->state) != WRITTEN(ticket);
 	return true;
 }
 
@@ -559,6 +566,8 @@ note_unseen_ended(const View *view, int64 *first)
 
 		if (!is_lost && !read_place(tickets - i, &place, &is_lost))
 			continue;
+		if (is_lost && FAULT(ring_lost))
+			return;
 		if (is_lost)
 			report_old_snapshot(psprintf(
 				"More than %d transactions that minted ids have ended since the snapshot was taken.",
@@ -592,10 +601,13 @@ raise_latest_tick(const Layout *layout)
 		renew = (int64) pg_atomic_read_u64(&bounds->renew);
 		if (tick >= renew)
 			horizon_ask_for_renewal(tick);
-		bounds_raise(&bounds->latest, Min(tick, renew));
+		bounds_raise(&bounds->latest,
+					 FAULT(mark_before_renewal) ? tick : Min(tick, renew));
 	}
 	on_disk = Max((int64) pg_atomic_read_u64(&bounds->renew),
 				  (int64) pg_atomic_read_u64(&bounds->horizon));
+	if (FAULT(mark_on_disk))
+		on_disk = PG_INT64_MAX;
 	return Min((int64) pg_atomic_read_u64(&bounds->latest), on_disk);
 }
 
@@ -607,11 +619,15 @@ unsettled_tick(const Layout *layout, const View *view)
 
 	learn_prepared();
 	pg_memory_barrier();
-	first = Min(first, generator_first_held_tick(MyDatabaseId));
+	if (FAULT(slots_before_ring))
+		note_unseen_ended(view, &first);
+	if (!FAULT(slots_read))
+		first = Min(first, generator_first_held_tick(MyDatabaseId));
 	pg_read_barrier();
 	note_unseen_prepared(view, &first);
 	pg_read_barrier();
-	note_unseen_ended(view, &first);
+	if (!FAULT(slots_before_ring))
+		note_unseen_ended(view, &first);
 	return first;
 }
 
@@ -645,7 +661,7 @@ snowflake_settled(PG_FUNCTION_ARGS)
 		elog(ERROR, "cannot tell which ids are settled without a snapshot");
 	if (snapshot->takenDuringRecovery)
 		report_old_snapshot("The snapshot was taken during recovery.");
-	if (snapshot->snapXactCompletionCount == 0)
+	if (FAULT(one_mark) || snapshot->snapXactCompletionCount == 0)
 	{
 		View view = view_of(snapshot);
 
