@@ -40,7 +40,12 @@ OBJS = \
 	src/text_forms.o \
 	src/time_operators.o \
 	src/wait.o
-DATA = $(patsubst $(srcdir)/%,%,$(wildcard $(srcdir)/sql/snowflake--*.sql $(srcdir)/sql/snowflake_registry--*.sql))
+
+# The script of the extension is put together of its parts: core.sql is what src/
+# does, the others need no C.
+SQL_PARTS  = core marks partitions layout_change keys audit check dependents end
+DATA_built = sql/snowflake--1.0.sql
+DATA       = $(patsubst $(srcdir)/%,%,$(wildcard $(srcdir)/sql/snowflake--*--*.sql $(srcdir)/sql/snowflake_registry--*.sql))
 PGFILEDESC = "snowflake - 64-bit time-ordered ids"
 
 # Only what the server calls is visible to other libraries.  The headers of 15 do
@@ -90,10 +95,13 @@ include $(PGXS)
 # header.
 $(OBJS) $(OBJS:.o=.bc): $(wildcard $(srcdir)/src/*.h) $(srcdir)/Makefile
 
+$(DATA_built): $(SQL_PARTS:%=$(srcdir)/sql/snowflake/%.sql) $(srcdir)/Makefile
+	awk 'FNR == 1 && NR > 1 { print "" } { print }' $(filter %.sql,$^) >$@
+
 # A build outside the source tree (make -f .../Makefile VPATH=...) needs the
-# directory for its objects, and its tests what they compare with.
+# directories for what it makes, and its tests what they compare with.
 ifdef VPATH
-$(shell mkdir -p src; test -e expected || ln -s $(srcdir)/expected expected)
+$(shell mkdir -p src sql; test -e expected || ln -s $(srcdir)/expected expected)
 endif
 
 ifndef IN_INSTALLCHECK

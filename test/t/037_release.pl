@@ -119,11 +119,11 @@ for my $name (sort keys %{ $meta->{provides} })
 
 	is($extension->{abstract}, $control{comment}, "$name: with the comment of the control file");
 	is($extension->{version}, $meta->{version}, "$name: of the version of its distribution");
-	my ($first) = $extension->{file} =~ m{^sql/$name--([^-]+)\.sql$};
+	my ($first) = ("$extension->{file}\n" . slurp_file("$top/Makefile")) =~ m{^(?:DATA_built = )?sql/$name--([^-]+)\.sql$}m;
 	my %ways = map { m{/$name--(.+)--(.+)\.sql$} ? ($1 => $2) : () } glob("$top/sql/*.sql");
 	my $last = $first;
 	$last = $ways{$last} while defined $last && $last ne $control{default_version} && $ways{$last};
-	is($last, $control{default_version}, "$name: its file is the one with which CREATE EXTENSION begins");
+	is($last, $control{default_version}, "$name: the script that make makes, or that is there, is the one with which CREATE EXTENSION begins");
 }
 
 # --- One version.  The SQL has two numbers, and a release three.

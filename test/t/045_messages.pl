@@ -108,7 +108,7 @@ for my $name (sort keys %source_of)
 	}
 }
 
-for my $path (glob("$top/sql/*.sql"))
+for my $path (glob("$top/sql/snowflake/*.sql $top/sql/*_*.sql"))
 {
 	my $source = slurp_file($path) =~ s/^\s*--.*//gmr;
 	my ($name) = $path =~ /([^\/]*)$/;

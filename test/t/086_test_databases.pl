@@ -55,7 +55,7 @@ is(as_tester('app_test', 'CREATE EXTENSION IF NOT EXISTS snowflake; SELECT snowf
 is(as_tester('postgres', 'DROP DATABASE app_test'), '', 'and is dropped');
 
 # The script
-my $script = slurp_file("$FindBin::RealBin/../../sql/snowflake--1.0.sql") =~ s/^\s*--.*\n//mgr =~ s/\$\$.*?\$\$//sgr;
+my $script = join('', map { slurp_file($_) } glob("$FindBin::RealBin/../../sql/snowflake/*.sql")) =~ s/^\s*--.*\n//mgr =~ s/\$\$.*?\$\$//sgr;
 is(join("\n", $script =~ /^.*(?:\bOR REPLACE\b|CREATE\s+\w+\s+IF NOT EXISTS\b).*$/mg), '', 'the script replaces nothing');
 is(join("\n", $script =~ /^.*(?:\bSECURITY DEFINER\b|CREATE\s+(?:UNLOGGED\s+)?TABLE\b).*$/mg), '', 'none of its functions has the rights of its owner, and it makes no table for a schema.rb to have');
 

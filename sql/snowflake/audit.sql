@@ -1,0 +1,186 @@
+-- Audit: what a column holds that it should not, found in one pass.
+--
+-- Only reads, and leaves nothing behind, so that it works on a standby.  Being
+-- STABLE, it sees all portions of the table as of its call.  A portion is so
+-- many blocks of each partition and child, all read by way of the table that
+-- was named, whose privileges count.  Rows are put into groups of like ones,
+-- of which each finding then takes its share, so that a row is looked at once.
+-- (A planner that might take a parallel plan would read the whole table
+-- for each portion; with row security an audit would be one of what the caller
+-- may see.)
+
+CREATE FUNCTION snowflake_audit(relation regclass, column_name name, layout text DEFAULT NULL,
+        expected_shards text DEFAULT NULL, earliest timestamptz DEFAULT NULL,
+        OUT finding text, OUT ids bigint, OUT shards text,
+        OUT first_id snowflake, OUT first_at timestamptz,
+        OUT last_id snowflake, OUT last_at timestamptz)
+    RETURNS SETOF record ROWS 6
+    LANGUAGE plpgsql STABLE PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
+    SET row_security = off
+    SET jit = off
+    SET enable_tidscan = on
+    SET max_parallel_workers_per_gather = 0
+AS $$
+DECLARE
+    least_portion CONSTANT integer := 2048;     -- of blocks, 16 MB
+    portions  CONSTANT integer := 20;           -- at most
+    own       regnamespace;    -- the extension's schema
+    class     record;          -- of the relation in pg_class
+    id_type   oid;
+    now       timestamptz := clock_timestamp();
+    reading   text;            -- further arguments of what reads ids
+    minted    text;            -- an id's time, in a comparison with a time
+    compares  regnamespace;    -- the schema of that comparison's operator
+    last      record;          -- the layout's last shard and sequence number
+    element   text;
+    range     bigint[];
+    expected  int8multirange;  -- NULL: not asked for
+    -- the blocks of each partition and child
+    sizes     bigint[];
+    portion   bigint;
+    at        bigint := 0;
+    place     text := '';
+    -- groups of ids, by shard and by what is remarkable
+    of_shard  integer[];
+    is_future boolean[];
+    is_early  boolean[];
+    is_end    boolean[];
+    counts    bigint[];
+    firsts    bigint[];
+    lasts     bigint[];
+BEGIN
+    IF relation IS NULL OR column_name IS NULL THEN
+        RAISE null_value_not_allowed USING
+            MESSAGE = 'relation and column_name must not be null';
+    END IF;
+    SELECT c.relname, c.relkind INTO class FROM pg_class AS c WHERE c.oid = relation;
+    IF NOT FOUND THEN
+        RAISE undefined_table USING
+            MESSAGE = format('relation with OID %s does not exist', relation::oid);
+    END IF;
+    IF class.relkind NOT IN ('r', 'p', 'm', 'v', 'f') THEN
+        RAISE wrong_object_type USING
+            MESSAGE = format('"%s" is not a table or view', class.relname);
+    END IF;
+    SELECT a.atttypid INTO id_type FROM pg_attribute AS a
+     WHERE a.attrelid = relation AND a.attname = column_name AND NOT a.attisdropped;
+    IF NOT FOUND THEN
+        RAISE undefined_column USING
+            MESSAGE = format('column "%s" of relation "%s" does not exist', column_name, class.relname);
+    END IF;
+    SELECT extnamespace INTO STRICT own FROM pg_extension WHERE extname = 'snowflake';
+    WHILE (SELECT typtype = 'd' FROM pg_type WHERE oid = id_type) LOOP
+        id_type := (SELECT typbasetype FROM pg_type WHERE oid = id_type);
+    END LOOP;
+    IF id_type NOT IN ('bigint'::regtype, format('%s.snowflake', own)::regtype) THEN
+        RAISE datatype_mismatch USING
+            MESSAGE = format('column "%s" of relation "%s" holds no snowflakes', column_name, class.relname),
+            DETAIL = format('It is of type %s, not snowflake or bigint.', format_type(id_type, NULL)),
+            HINT = 'To audit ids that are stored otherwise, audit a view that casts them to bigint.';
+    END IF;
+
+    -- Arguments have exactly the functions' types, here and below: whoever may
+    -- create functions in the extension's schema could offer a closer match.
+    reading := coalesce(', ' || quote_literal(layout) || '::text', '');
+    EXECUTE format('SELECT %1$s.snowflake_shard($2%2$s) AS shard, %1$s.snowflake_sequence($2%2$s) AS sequence, '
+                   'coalesce($1, %1$s.snowflake_timestamp($3%2$s)) AS earliest', own, reading)
+        INTO last USING earliest, -1::bigint, 0::bigint;
+
+    -- In the server's layout the planner makes it a comparison with a bigint.
+    IF layout IS NULL THEN
+        minted := format('id::%1$s.snowflake::%1$s.snowflake_instant', own);
+        compares := own;
+    ELSE
+        minted := format('%s.snowflake_timestamp(id%s)', own, reading);
+        compares := 'pg_catalog'::regnamespace;
+    END IF;
+
+    -- The server's own shards mean nothing in another layout, and those that it
+    -- leases by 'auto' are others every day.
+    IF expected_shards IS NULL AND layout IS NULL AND current_setting('snowflake.shards') !~ '^\s*auto' THEN
+        expected_shards := current_setting('snowflake.shards');
+    END IF;
+    FOREACH element IN ARRAY coalesce(string_to_array(nullif(btrim(expected_shards), ''), ','), '{}') LOOP
+        range := regexp_match(element, '^\s*(\d{1,18})\s*(?:-\s*(\d{1,18})\s*)?$')::bigint[];
+        IF range IS NULL OR range[2] < range[1] THEN
+            RAISE invalid_parameter_value USING
+                MESSAGE = format('invalid list of shards "%s"', expected_shards),
+                DETAIL = format('"%s" is not a shard or a range of shards.', btrim(element)),
+                HINT = 'A list of shards is written as in snowflake.shards: 5, 0-7 or 1,5,9-12.';
+        END IF;
+        IF coalesce(range[2], range[1]) > last.shard THEN
+            RAISE invalid_parameter_value USING
+                MESSAGE = format('shard %s is out of range', coalesce(range[2], range[1])),
+                DETAIL = format('The layout has shards 0 to %s.', last.shard);
+        END IF;
+        expected := coalesce(expected, '{}') + int8multirange(int8range(range[1], coalesce(range[2], range[1]), '[]'));
+    END LOOP;
+
+    -- What is no ordinary table through and through has no blocks to go by,
+    -- and who may read but some columns may not name one.  Both are read in
+    -- one portion.
+    WITH RECURSIVE members(oid) AS (
+        SELECT relation::oid
+        UNION
+        SELECT i.inhrelid FROM members AS m JOIN pg_inherits AS i ON i.inhparent = m.oid)
+    SELECT CASE WHEN has_table_privilege(relation, 'SELECT')
+                     AND bool_and(c.relkind = 'p' OR a.amname IS NOT DISTINCT FROM 'heap')
+                THEN array_agg(coalesce(pg_relation_size(c.oid), 0) / current_setting('block_size')::bigint)
+                     FILTER (WHERE c.relkind <> 'p') END
+      INTO sizes
+      FROM members
+      JOIN pg_class AS c ON c.oid = members.oid
+      LEFT JOIN pg_am AS a ON a.oid = c.relam;
+    portion := greatest((SELECT max(size) FROM unnest(sizes) AS size) / portions + 1, least_portion);
+
+    LOOP
+        IF portion < ANY (sizes) THEN
+            place := format('WHERE ctid >= ''(%s,0)''', at)
+                || CASE WHEN at + portion < ANY (sizes) THEN format(' AND ctid < ''(%s,0)''', at + portion) ELSE '' END;
+        END IF;
+        EXECUTE format(
+            'SELECT array_agg(shard), array_agg(is_future), array_agg(is_early), array_agg(is_end), '
+            '       array_agg(ids), array_agg(first), array_agg(last) '
+            '  FROM (SELECT shard, is_future, is_early, is_end, sum(ids)::bigint AS ids, min(first) AS first, max(last) AS last '
+            '          FROM (SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7) '
+            '                UNION ALL '
+            '                SELECT %1$s.snowflake_shard(id%2$s), %6$s OPERATOR(%7$s.>) $8, '
+            '                       %6$s OPERATOR(%7$s.<) $9, %1$s.snowflake_sequence(id%2$s) = $10, '
+            '                       count(*), min(id), max(id) '
+            '                  FROM (SELECT %3$I::bigint AS id FROM %4$s %5$s) AS portion '
+            '                 GROUP BY 1, 2, 3, 4) AS part(shard, is_future, is_early, is_end, ids, first, last) '
+            '         GROUP BY shard, is_future, is_early, is_end) AS seen', own, reading, column_name, relation, place,
+            minted, compares)
+            INTO of_shard, is_future, is_early, is_end, counts, firsts, lasts
+            USING of_shard, is_future, is_early, is_end, counts, firsts, lasts, now, last.earliest, last.sequence;
+        EXIT WHEN place = '';
+        at := at + portion;
+        RAISE NOTICE USING MESSAGE = (
+            SELECT format('audited %s of %s blocks of "%s", %s%%', done, whole, class.relname, div(100 * done, whole))
+              FROM (SELECT sum(least(size, at)) AS done, sum(size) AS whole FROM unnest(sizes) AS size) AS progress);
+        EXIT WHEN at >= ALL (sizes);
+    END LOOP;
+
+    RETURN QUERY EXECUTE format(
+        'WITH seen AS (SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7) '
+        '                  AS seen(shard, is_future, is_early, is_end, ids, first, last)), '
+        'found AS (SELECT f.place, f.finding, s.shard, sum(s.ids) AS ids, min(s.first) AS first, max(s.last) AS last, '
+        '                 row_number() OVER (PARTITION BY f.place ORDER BY sum(s.ids) DESC, s.shard) AS rank '
+        '            FROM (VALUES (1, ''all ids''), (2, ''null''), (3, ''in the future''), (4, ''too early''), '
+        '                         (5, ''unexpected shard''), (6, ''exhausted tick'')) AS f(place, finding) '
+        '            LEFT JOIN seen AS s ON CASE f.place WHEN 1 THEN s.shard IS NOT NULL WHEN 2 THEN s.shard IS NULL '
+        '                                   WHEN 3 THEN s.is_future WHEN 4 THEN s.is_early '
+        '                                   WHEN 5 THEN NOT s.shard::bigint <@ $8 ELSE s.is_end END '
+        '           GROUP BY f.place, f.finding, s.shard) '
+        'SELECT finding, CASE WHEN place <> 5 OR $8 IS NOT NULL THEN coalesce(sum(ids), 0)::bigint END, '
+        '       string_agg(format(''%%s: %%s'', shard, ids), '', '' ORDER BY rank) FILTER (WHERE rank <= 5 AND shard IS NOT NULL) '
+        '           || CASE WHEN count(shard) > 5 THEN format('', %%s more'', count(shard) - 5) ELSE '''' END, '
+        '       min(first)::%1$s.snowflake, %1$s.snowflake_timestamp(min(first)%2$s), '
+        '       max(last)::%1$s.snowflake, %1$s.snowflake_timestamp(max(last)%2$s) '
+        '  FROM found GROUP BY place, finding ORDER BY place', own, reading)
+        USING of_shard, is_future, is_early, is_end, counts, firsts, lasts, expected;
+END
+$$;
+
+COMMENT ON FUNCTION snowflake_audit(regclass, name, text, text, timestamptz) IS 'count the ids of a column that it should not hold';
