@@ -687,16 +687,6 @@ find_refusal(const HeldReport *report, int32 shard)
 	return found;
 }
 
-/* Is it this server's own lease, of before, that keeps the shard? */
-static bool
-is_own_lease(const HeldReport *report, const Refusal *refusal)
-{
-	char holder[IDENTITY_NUMBER_SIZE];
-
-	identity_format_number(report->holder, holder);
-	return strstr(refusal->other, psprintf("(holder %s)", holder)) != NULL;
-}
-
 /* Another server has a shard that this one had a lease of at the same time. */
 static void
 report_loss(const Refusal *refusal)
@@ -727,12 +717,12 @@ report_loss(const Refusal *refusal)
 }
 
 static void
-report_refusal(const HeldReport *report, const Refusal *refusal)
+report_refusal(const Refusal *refusal)
 {
 	char until[LAYOUT_TIME_SIZE];
 
 	layout_format_time(refusal->until, until, sizeof(until));
-	switch (is_own_lease(report, refusal) ? REFUSED_FENCED : refusal->kind)
+	switch (refusal->kind)
 	{
 		case REFUSED_TAKEN:
 			report_loss(refusal);
@@ -779,12 +769,30 @@ report_refusal(const HeldReport *report, const Refusal *refusal)
 	}
 }
 
-/* How far this server's clock is ahead of the registry's. */
+/* The least and the most that it can be now by the registry's clock. */
+static TimestampTz
+least_in_registry(const HeldReport *report)
+{
+	return report->answered_at + steady_clock_us() - report->answered_us;
+}
+
+static TimestampTz
+most_in_registry(const HeldReport *report)
+{
+	return report->answered_at + steady_clock_us() - report->asked_us;
+}
+
+/*
+ * How far this server's clock is ahead of the registry's, at least: an answer
+ * that was late is no fault of a clock.
+ */
 static int64
 clock_ahead_us(const HeldReport *report, TimestampTz now)
 {
-	return now - report->answered_at -
-		   (steady_clock_us() - report->answered_us);
+	TimestampTz least = least_in_registry(report);
+	TimestampTz most = most_in_registry(report);
+
+	return now > most ? now - most : now < least ? now - least : 0;
 }
 
 /* The clock is not within the lease, and the registry answers. */
@@ -811,6 +819,39 @@ report_clock(const HeldReport *report, TimestampTz bound, TimestampTz now)
 					   is_ahead ? "ends" : "begins", at, there, from_registry,
 					   ahead_us < 0 ? "behind" : "ahead of"),
 			 errhint(CLOCK_HINT)));
+}
+
+/* The lease is over, and its renewal came too late. */
+static void
+report_late(const HeldReport *report, TimestampTz end)
+{
+	char at[LAYOUT_TIME_SIZE];
+	char duration[REPORT_DURATION_SIZE];
+
+	layout_format_time(end, at, sizeof(at));
+	report_format_duration(report->answered_us - report->asked_us, duration);
+	ereport(ERROR,
+			(errcode(ERRCODE_SYSTEM_ERROR),
+			 errmsg("the lease of this server's shards ended before it was "
+					"renewed"),
+			 errdetail("It ended at %s. The registry's last answer took %s.",
+					   at, duration),
+			 errhint("Minting goes on by itself when an answer comes in time. "
+					 "Look for what delays the answers, or set "
+					 "\"snowflake.lease\" to several times as long.")));
+}
+
+/*
+ * The lease is over by this server's clock.  Raise an error if the registry's is
+ * not there yet, or was not when it answered.
+ */
+static void
+report_over(const HeldReport *report, TimestampTz end, TimestampTz now)
+{
+	if (most_in_registry(report) < end)
+		report_clock(report, end, now);
+	if (least_in_registry(report) < end)
+		report_late(report, end);
 }
 
 /* A lease ends before ids that this server may have minted already. */
@@ -852,7 +893,10 @@ report_not_admitted(const HeldReport *report, const Lease *lease,
 	if (now < lease->from)
 		report_clock(report, lease->from, now);
 	if (now >= lease->until)
-		report_clock(report, lease->until, now);
+	{
+		report_over(report, lease->until, now);
+		report_late(report, lease->until);
+	}
 	report_horizon(report, lease->until);
 }
 
@@ -952,9 +996,8 @@ report_hopeless(const HeldWait *wait, int32 shard)
 		report_registry(report, outlook.end);
 	if (!is_fresh(wait, outlook.ended_us, outlook.attempts))
 		return;
-	/* if it is over by the registry's clock, too, it was not renewed: see below */
-	if (outlook.is_open && now - clock_ahead_us(report, now) < outlook.end)
-		report_clock(report, outlook.end, now);
+	if (outlook.is_open && report->answered_at != 0)
+		report_over(report, outlook.end, now);
 	if (outlook.is_held && !outlook.is_open)
 	{
 		/* its clock may be about to reach the lease */
@@ -966,7 +1009,9 @@ report_hopeless(const HeldWait *wait, int32 shard)
 		shard = first_asked();
 	refusal = find_refusal(report, shard);
 	if (refusal != NULL)
-		report_refusal(report, refusal);
+		report_refusal(refusal);
+	if (outlook.is_open && report->answered_at != 0)
+		report_late(report, outlook.end);
 	report_not_asked(shard);
 }
 

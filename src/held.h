@@ -68,8 +68,9 @@ typedef struct RegistryFailure
 typedef struct HeldReport
 {
 	uint64			holder;		 /* 0: none yet */
-	TimestampTz		answered_at; /* by the registry's clock; 0: never */
-	int64			answered_us; /* the same, by this server's steady clock */
+	TimestampTz		answered_at; /* by the registry's clock; 0: never; ... */
+	int64			asked_us;	 /* ... between these, by this server's ... */
+	int64			answered_us; /* ... steady clock */
 	int				refusals;
 	Refusal			refusal[HELD_MAX_REFUSALS];
 	RegistryFailure failure; /* of the last attempt */

@@ -537,10 +537,11 @@ give_back(const Lease *surplus, int count)
  * "auto" it does not matter that a shard which was given back is another's now.
  */
 static void
-note_answer(const RegistryAnswer *answer)
+note_answer(const RegistryAnswer *answer, int64 asked_us)
 {
 	report.holder = mine.holder;
 	report.answered_at = answer->now;
+	report.asked_us = asked_us;
 	report.answered_us = steady_clock_us();
 	report.refusals = 0;
 	for (int i = 0; i < answer->refusals; i++)
@@ -595,6 +596,7 @@ lease_shards(void)
 {
 	RegistryAnswer answer;
 	RegistryCaller caller;
+	int64		   asked_us;
 	int			   nheld;
 	int			   npreferred;
 	bool		   has_begun_anew = false;
@@ -606,10 +608,12 @@ lease_shards(void)
 		char  *arguments =
 			registry_lease_arguments(held, nheld, preferred, npreferred);
 
-		if (!propose_fence(&caller, arguments) ||
-			!registry_lease(&caller, arguments, &answer, &report.failure))
+		if (!propose_fence(&caller, arguments))
 			return false;
-		note_answer(&answer);
+		asked_us = steady_clock_us();
+		if (!registry_lease(&caller, arguments, &answer, &report.failure))
+			return false;
+		note_answer(&answer, asked_us);
 		if (FAULT(clone_parts) || !answer.is_clone)
 			break;
 		if (has_begun_anew)

@@ -17,7 +17,7 @@ use List::Util qw(min);
 use PostgreSQL::Test::Utils;
 use Time::HiRes qw(time);
 
-our @EXPORT = qw(start_proxy point_proxy_at stop_proxy);
+our @EXPORT = qw(start_proxy point_proxy_at delay_answers stop_proxy);
 
 my $KEPT = 30;                  # conversations that may be replayed
 my $LONGEST_DELAY = 7;          # seconds: longer than a server waits
@@ -52,6 +52,17 @@ sub point_proxy_at
 	return;
 }
 
+# From now on, each answer in a connection that begins comes so many seconds late.
+sub delay_answers
+{
+	my ($proxy, $seconds) = @_;
+	my $file = "$proxy->{dir}/delay";
+
+	append_to_file("$file.new", $seconds);
+	rename("$file.new", $file) or die "could not rename $file.new: $!";
+	return;
+}
+
 sub stop_proxy
 {
 	my ($proxy) = @_;
@@ -79,7 +90,9 @@ sub choose_fate
 {
 	my ($proxy) = @_;
 	my $link = { said => '', passed => 0, cut => 1e9, delay => 0, from => 1e9 };
+	my $file = "$proxy->{dir}/delay";
 
+	@$link{ 'answers_late', 'delay' } = (1, slurp_file($file)) if -e $file && slurp_file($file) > 0;
 	return $link if rand() > $proxy->{bad};
 	if (rand() < 0.6) { $link->{cut} = int(rand(2500)) }
 	else { @$link{ 'from', 'delay' } = (int(rand(2500)), rand($LONGEST_DELAY)) }
@@ -167,7 +180,9 @@ sub serve
 				syswrite($other, $bytes, int(rand(length($bytes) + 1)));
 				close_link($select, \%of, $link);
 			}
-			elsif ($link->{passed} > $link->{from} || grep { $_->[2] == $link } @late)
+			elsif ($link->{passed} > $link->{from}
+				|| $link->{answers_late} && $ready == $link->{server}
+				|| grep { $_->[1] == $other } @late)
 			{
 				push @late, [ $now + $link->{delay}, $other, $link, $bytes ];
 			}

@@ -491,6 +491,7 @@ stop_minter($_) for @servers;
 
 my $server_is_away = qr/57P0[1-3]|connection to server|server closed the connection|no connection to the server|lost/;
 my $no_lease = qr/58000: cannot mint snowflake ids: the registry |55006: no shard is free in the registry/;
+$no_lease = qr/$no_lease|58000: the lease of this server's shards ended before it was renewed/ if $is_hard;
 my (@files, %kinds, @unknown, @unexplained);
 my %when;                             # ids were minted, in tenths of a second
 

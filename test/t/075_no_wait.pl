@@ -10,6 +10,7 @@ use lib "$FindBin::RealBin/../perl";
 use LeaseTest;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
+use RegistryProxy;
 use SnowflakeTest;
 use Test::More;
 
@@ -136,5 +137,31 @@ in_registry(q(SELECT snowflake_registry_fence('10 min');
 	DELETE FROM snowflake_registry_shards AS s USING snowflake_registry_holders AS h WHERE h.holder = s.holder AND h.host ~ 'oslo'));
 ok(wait_until($oslo, q(SELECT lease_until < now() FROM snowflake_lease_status())), 'it is forgotten, and ends');
 fails_with($oslo, $nextval, '55006', qr/no shard is free in the registry/, 'what is missing is said');
+
+# --- answers that come later than the lease lasts: nor is it blamed for these
+my $dir = PostgreSQL::Test::Utils::tempdir_short();
+my $proxy = start_proxy($dir, $registry, 0);
+set_not_before(q(now() - interval '1 day'));
+my $quito = new_server('quito', conf => <<"CONF");
+snowflake.registry = 'host=$dir port=5432 dbname=postgres user=ids'
+snowflake.shards = '20'
+snowflake.lease = '2s'
+shared_buffers = 64MB
+CONF
+ok(mints($quito, 1), 'a lease of two seconds, through a proxy');
+is($quito->safe_psql('postgres', 'SELECT abs(clock_ahead) < 1 FROM snowflake_lease_status()'), 't', 'the clocks agree');
+delay_answers($proxy, 3);
+my $now = $quito->safe_psql('postgres', 'SELECT clock_timestamp()');
+ok(wait_until($quito, "SELECT last_answer > '$now'::timestamptz + interval '3 s' AND lease_until < now() FROM snowflake_lease_status()"),
+	'an answer that comes three seconds late');
+fails_with($quito, $nextval, '58000',
+	qr/the lease of this server's shards ended before it was renewed\n.*It ended at \d.*\. The registry's last answer took [34]\.\d s\.\n.*HINT:  Minting goes on by itself/s,
+	'the error tells of it');
+is($quito->safe_psql('postgres', 'SELECT abs(clock_ahead) < 1 FROM snowflake_lease_status()'), 't', 'the clocks still agree');
+delay_answers($proxy, 0);
+ok(wait_until($quito, q(SELECT lease_until > now() FROM snowflake_lease_status())), 'answers in time');
+ok(mints($quito, 1), 'it mints');
+$quito->stop;
+stop_proxy($proxy);
 
 done_testing();
