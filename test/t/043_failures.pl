@@ -2,7 +2,8 @@
 # Here each failure is brought about, and what the server says is compared with
 # what the page shows under that heading, but for times and paths.  No block of
 # messages on the page is left without a failure, and no failure without a
-# heading.  The messages in tables are 045_messages.pl's.
+# heading.  The messages in tables are 045_messages.pl's, and the paragraphs to
+# which alerts lead are 042_monitoring.pl's.
 
 use strict;
 use warnings;
@@ -405,7 +406,6 @@ SELECT snowflake_encode('2090-01-01Z', 5, 0);
 SELECT snowflake_encode('2026-01-01Z', 5, 4096);
 SQL
 	},
-	'A client rounds ids' => sub { return },
 	'A time is read as a number, or not at all' => sub {
 		return errors_of($node, <<'SQL');
 CREATE TABLE photos (id snowflake PRIMARY KEY);

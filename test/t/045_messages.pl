@@ -1,7 +1,8 @@
-# Every message that the extension can say is in doc/failures.md, with its
-# SQLSTATE, and has a test.  The messages are collected from src/ and sql/, so
-# that one that is added, or changed, is missed here.  What is in tables of the
-# page has to be a message of the sources, too.
+# Every message that the extension can say is in doc/failures.md or in
+# doc/reference.md, with its SQLSTATE, in one of them alone, and has a test.  The
+# messages are collected from src/ and sql/, so that one that is added, or
+# changed, is missed here.  What is in tables of the pages has to be a message of
+# the sources, too.
 #
 # Needs no server.  elog() is left out: it says what cannot happen.
 
@@ -144,7 +145,7 @@ sub is_said
 }
 
 my $page = page_text('doc/failures.md');
-my (@blocks, @cells);
+my (@blocks, @cells, @cells_of_reference);
 
 for my $block (map { $_->[1] } grep { $_->[0] eq 'text' } fenced_blocks($page))
 {
@@ -159,14 +160,20 @@ for my $row ($page =~ /^(\|.*)/mg)
 	$state = '' unless $state =~ /^\w{5}$/;
 	push @cells, map { { text => $_, state => $state } } $said =~ /`([^`]+)`/g;
 }
-
-sub is_on_page
+for my $row (page_text('doc/reference.md') =~ /^(\| (?:\w{5}|notice) \| `.*)/mg)
 {
-	my ($message) = @_;
+	my (undef, $state, $said) = split(/\s*\|\s*/, $row);
+	push @cells_of_reference, map { { text => $_, state => $state =~ s/notice//r } } $said =~ /`([^`]+)`/g;
+}
+cmp_ok(scalar(@cells_of_reference), '>', 40, 'the reference has messages of its functions');
+
+sub is_among
+{
+	my ($message, @places) = @_;
 	return grep {
 		is_said($message, $_->{text})
 		  && (!defined $message->{state} || !defined $_->{state} || $message->{state} eq $_->{state})
-	} @blocks, @cells;
+	} @places;
 }
 
 sub shown
@@ -175,10 +182,13 @@ sub shown
 	return "$message->{where}: " . ($message->{state} // '-') . " $message->{text}\n";
 }
 
-is(join('', map { shown($_) } grep { !is_on_page($_) } @messages), '', 'every message is in doc/failures.md');
+is(join('', map { shown($_) } grep { !is_among($_, @blocks, @cells, @cells_of_reference) } @messages),
+	'', 'every message is in doc/failures.md or in doc/reference.md');
+my %is_in_failures = map { $_->{text} =~ s/"[^"]*"/"..."/gr => 1 } @blocks, @cells;
+is_deeply([ grep { $is_in_failures{ s/"[^"]*"/"..."/gr } } map { $_->{text} } @cells_of_reference ], [], 'and not in both');
 is_deeply(
-	[ map { $_->{text} } grep { my $cell = $_; !grep { is_said($_, $cell->{text}) } @messages } @cells ],
-	[], 'a message in a table of the page is one of the sources');
+	[ map { $_->{text} } grep { my $cell = $_; !grep { is_said($_, $cell->{text}) } @messages } @cells, @cells_of_reference ],
+	[], 'a message in a table of the pages is one of the sources');
 
 # --- What the tests bring about.  The blocks of the page are 043_failures.pl's.
 

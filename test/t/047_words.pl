@@ -53,6 +53,7 @@ my @words = (
 		not => [qr/\bfull\b/i, qr/\w(?<=[a-z])Full\b/, qr/\bend of (?:the )?sequence\b/],
 		but => [
 			qr/\bdisks? (?:is |are |was |being )?full\b|\bfull disks?\b|\bslow, full or broken\b|\bdisk slow, full\b/i,
+			qr/#the-disk-is-full\b/,
 			qr/\bat full speed\b|\bin full\b|\bfull stop\b|\bfull barrier\b|\bfull text\b/,
 			qr/\bfull[ -]pages?\b|\bfull_page|\bpage(?: \w+)? (?:may be|is) full\b|\bfull page image/,
 			qr/\bfull (?:run|incremental|backup|report|snapshot)\b|\(full, incremental|'full'|\bor full\b|\|full\b|\$full\b|=full\b|== full\b|\bfull => /,
