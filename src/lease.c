@@ -383,7 +383,7 @@ propose_fence(RegistryCaller *caller, const char *arguments)
 	{
 		mine.next = mine.fence + 1 + (int64) (identity_random() >> 33);
 		mine.call = call;
-		if (!FAULT(fence_stored) && !store())
+		if (!store())
 			return false;
 	}
 	*caller = (RegistryCaller){mine.holder, mine.fence, mine.next,
@@ -726,7 +726,7 @@ end(void)
 
 	held_forget_report();
 	count = close_surplus(true, surplus);
-	if (count == 0 || (!FAULT(release_stored) && !store()))
+	if (count == 0 || !store())
 		return;
 	if (!registry_connect(&report.failure))
 	{

@@ -20,7 +20,7 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
 STEPS=(format model regress isolation tap twins integration stacks upgrade packages soak
-    fuzz analyze proof sanitize valgrind sqlsmith coverage i386 arm64)
+    fuzz analyze proof sanitize perturb faults valgrind sqlsmith coverage i386 arm64)
 DEFAULT=(format model regress isolation tap twins)
 JOBS=$((2 * $(nproc) < 8 ? 2 * $(nproc) + 1 : 8))   # tests mostly wait
 
@@ -62,6 +62,8 @@ nothing failed.  The steps are
   analyze      cppcheck, clang-tidy and gcc -fanalyzer
   proof        CBMC on the arithmetic of layouts
   sanitize     the SQL tests with ASan and UBSan in the extension
+  perturb      tests of concurrency, with pauses between the extension's steps
+  faults       each rule of the code is switched off, and a test has to find it
   valgrind     the SQL tests under memcheck
   sqlsmith     random queries, whose only wrong answer is a crash
   coverage     which lines all tests together reach
@@ -81,7 +83,8 @@ and without any: ${DEFAULT[*]}.
   --minutes N       soak so long (default: 2) and ask twins so long (default: ten
                     seconds), and give each fuzzer and sqlsmith a quarter of it
                     (default: fifteen seconds)
-  --seed N          soak with this order of faults, ask twins these queries
+  --seed N          soak with this order of faults, ask twins these queries, perturb
+                    with these pauses
   --help            this text
 
 A major that this distribution does not have is tested in a Debian that does,
@@ -158,6 +161,15 @@ list_major() {
     fi
 }
 
+# What is perturbed: some tests that take seconds; with --only, any script.
+list_perturbed() {
+    if [[ $only ]]; then
+        list_suites perturb isolation tap
+    else
+        printf 'perturb/%s\n' build isolation 001_concurrent 046_settled
+    fi
+}
+
 # All tests that are wanted.  Those that stand alone begin first, then places are
 # built, then their tests begin, in this order: compilers of other languages take
 # longest.
@@ -180,6 +192,8 @@ list_tests() {
                 echo "packages/$packaged"
                 ;;
             sanitize) printf 'sanitize/%s\n' build regress isolation reports ;;
+            perturb) list_perturbed ;;
+            faults) printf 'faults/%s\n' build faults ;;
             valgrind) printf 'valgrind/%s\n' build regress reports ;;
             coverage | i386 | arm64)
                 list_suites "$step" regress isolation tap
@@ -208,7 +222,7 @@ select_tests() {
 # The step that a test belongs to.
 step_of() {
     case $1 in
-        stacks/* | sanitize/* | valgrind/* | coverage/* | i386/* | arm64/* | packages/*) echo "${1%/*}" ;;
+        stacks/* | sanitize/* | perturb/* | faults/* | valgrind/* | coverage/* | i386/* | arm64/* | packages/*) echo "${1%/*}" ;;
         */upgrade-*) echo upgrade ;;
         */text_input) echo fuzz ;;
         */build) echo regress ;;
@@ -354,7 +368,7 @@ announce() {
 check_numbers() {
     [[ -z $minutes ]] || wants soak || wants fuzz || wants sqlsmith || wants twins ||
         die '--minutes is for the steps soak, fuzz, sqlsmith and twins'
-    [[ -z $seed ]] || wants soak || wants twins || die '--seed is for the steps soak and twins'
+    [[ -z $seed ]] || wants soak || wants twins || wants perturb || die '--seed is for the steps soak, twins and perturb'
 }
 
 needs_root() {

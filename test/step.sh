@@ -12,6 +12,8 @@
 #                         that does
 #   sanitize valgrind     the default major, somebody watching its memory
 #   coverage              the default major, counting the lines that are reached
+#   perturb               the default major, with pauses: hard/perturb.h
+#   faults                the default major, with one rule less: hard/faults.pl
 #   i386 arm64            another processor
 #   stacks                the Debian with the libraries that test/stacks wants
 #
@@ -92,7 +94,7 @@ make_place() {
                 printf "%s\n" "Package: *" "Pin: release n=forky" "Pin-Priority: 100" "" \
                     "Package: '"$later"'" "Pin: release n=forky" "Pin-Priority: 990" >"$1/etc/apt/preferences.d/forky"')
             ;;
-        sanitize | valgrind | coverage) major=$(default_major) ;;
+        sanitize | valgrind | coverage | perturb | faults) major=$(default_major) ;;
         *) major=$place ;;
     esac
     if [[ $place == arm64 ]]; then      # emulated, it takes many times as long
@@ -126,6 +128,12 @@ make_place() {
         coverage)
             limit=1200
             copt+=" --coverage -O0 -fprofile-update=atomic -include $COPY/tree/test/hard/dump.h"
+            ;;
+        perturb)
+            environment=("SNOWFLAKE_SEED=${SNOWFLAKE_TWINS##* }"
+                SNOWFLAKE_EACH=2000 SNOWFLAKE_ROWS=5000 SNOWFLAKE_CRASH_ROUNDS=5)
+            say "#: perturbed by --seed ${SNOWFLAKE_TWINS##* }"
+            copt+=" -include $COPY/tree/test/hard/perturb.h"
             ;;
     esac
     test_command "build for PostgreSQL $major" as_tester bash test/stage.sh "$COPY/stage" COPT="$copt"
@@ -207,7 +215,7 @@ installcheck() {
     local -a size=()
     if [[ $ROOT ]]; then
         size=(SNOWFLAKE_CRASH_ROUNDS=10 SNOWFLAKE_EACH=50000)
-    elif has_integration; then
+    elif has_integration && [[ $place != perturb ]]; then
         size=(SNOWFLAKE_ROWS=2000000)
     fi
     as_tester env TEMP_CONFIG="$COPY/stage/server.conf" "${environment[@]}" \
@@ -374,6 +382,7 @@ case $1 in
         DIR=$ROOT$COPY
         case $place/$name in
             coverage/lines) as_tester perl test/hard/coverage.pl ;;
+            faults/faults) as_tester perl test/hard/faults.pl ;;
             coverage/*) tolerate run_suite ;;
             */upgrade-*) run_upgrade "${name#*-}" ;;
             */reports) as_tester perl test/hard/watch.pl "$place" reports ;;

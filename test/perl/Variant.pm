@@ -1,0 +1,100 @@
+# Variant.pm -- what the tests share that build the library in another way, and run
+# other tests with that
+#
+# They run in a copy of the tree, as the user of the server.
+
+package Variant;
+
+use strict;
+use warnings;
+
+use Cwd qw(getcwd);
+use Exporter 'import';
+use Time::HiRes qw(sleep time);
+
+our @EXPORT = qw(build_variant first_failure run_command);
+
+my $LIMIT = 300;    # seconds for one test
+my $stage = getcwd() . '/../stage';    # what a server of a test uses
+my %differs;    # objects that are not as an ordinary build makes them
+my $group;    # of the processes that run now
+
+$ENV{TEMP_CONFIG} = "$stage/server.conf";
+$SIG{$_} = sub { kill('TERM', -$group) if $group; exit(1) } for qw(INT TERM HUP);
+
+# What a command prints and its status; what its lines are given to can end it.
+sub run_command
+{
+	my ($command, $wants_more) = @_;
+	my $output = '';
+	my $pid = open(my $out, '-|') // die "could not fork: $!";
+
+	if (!$pid)
+	{
+		setpgrp();
+		open(STDERR, '>&', \*STDOUT) or die "could not redirect: $!";
+		exec(@$command) or die "could not run $command->[0]: $!";
+	}
+	$group = $pid;
+	local $SIG{ALRM} = sub { $output .= "stopped after $LIMIT s\n"; kill('TERM', -$pid) };
+	alarm($LIMIT);
+	while (my $line = <$out>)
+	{
+		$output .= $line;
+		next if !$wants_more || $wants_more->($line);
+		kill('TERM', -$pid);
+		$wants_more = undef;
+	}
+	close($out);
+	my $status = $?;
+	alarm(0);
+	for (1 .. 300) { last if !kill(0, -$pid); sleep(0.1) }
+	kill('KILL', -$pid);
+	$group = undef;
+	return ($output, $status);
+}
+
+# Build with these definitions, which matter to these sources; and make again what was
+# built with others.  Gives what went wrong.
+sub build_variant
+{
+	my ($definitions, @sources) = @_;
+	my @objects = map { s/\.c$/.o/r } @sources;
+
+	# make takes what a library was made of for secondary, and does not miss it
+	unlink('snowflake.so', @objects, keys %differs);
+	%differs = map { $_ => 1 } @objects;
+	my ($output, $status) = run_command(
+		[ 'bash', 'test/stage.sh', $stage, 'with_llvm=no', "COPT=-Werror -DUSE_ASSERT_CHECKING $definitions" ]);
+	return $status == 0 ? '' : $output;
+}
+
+# Run a test: a script, an SQL test or an isolation test.  Gives the first thing that
+# it finds, if any, and how many seconds that took.
+sub first_failure
+{
+	my ($name) = @_;
+	my $is_script = -f "test/t/$name.pl";
+	my ($began, $failure) = (time());
+	my @command = ('make', '-s', 'installcheck', 'with_llvm=no', 'COPT=-Werror -DUSE_ASSERT_CHECKING');
+
+	push @command, $is_script
+	  ? ('REGRESS=', 'ISOLATION=', 'PROVE=perl', 'PROVE_FLAGS=', "PROVE_TESTS=test/t/$name.pl")
+	  : (
+		'TAP_TESTS=', -f "test/sql/$name.sql" ? ("REGRESS=$name", 'ISOLATION=') : ('REGRESS=', "ISOLATION=$name"),
+		"EXTRA_REGRESS_OPTS=--temp-instance=tmp_check --temp-config=$ENV{TEMP_CONFIG}"
+	  );
+	system('rm', '-rf', 'tmp_check');
+	my ($output, $status) = run_command(\@command,
+		sub { ($failure) = $_[0] =~ /^\s*not ok \d+ +- (?!.*# (?:TODO|SKIP))(.*)/ if $is_script; return !defined($failure) });
+	my $seconds = time() - $began;
+
+	if (!defined($failure) && $status != 0)
+	{
+		my ($last) = $output =~ /^(?!make|#\s*$)(\S.*)\n(?:make.*\n|\s*\n)*\z/m;
+		$failure = $is_script ? $last // 'it ends with an error' : 'the output is another one';
+	}
+	return ($failure, $seconds, $output);
+}
+
+1;
