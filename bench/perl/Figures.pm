@@ -184,9 +184,9 @@ sub shown
 	return grouped($unit < 0 ? sprintf('%.*f', -$unit, $value) : sprintf('%.0f', $value / 10**$unit) * 10**$unit);
 }
 
-# How many times as large the second figure is as the first: "none" if the spread
-# of their differences has zero in it, or if what would be shown is one; "?" if
-# there are too few rounds to tell.
+# How many times as large the second figure is as the first: with "~" if the spread
+# of their differences has zero in it, so that the runs do not agree which one is
+# larger; "?" if there are too few rounds to tell.
 sub difference
 {
 	my ($first, $second) = @_;
@@ -195,10 +195,9 @@ sub difference
 
 	return '?' if @differences < $enough;
 	my ($low, $high) = spread(@differences);
-	return 'none' if $low <= 0 && $high >= 0;
-	return $low > 0 ? 'more' : 'less' unless @ratios;
-	my $text = shown(median(@ratios), spread(@ratios));
-	return $text =~ /^1(?:\.0*)?$/ ? 'none' : "$text times";
+	my $unclear = $low <= 0 && $high >= 0 ? '~' : '';
+	return $unclear || ($low > 0 ? 'more' : 'less') unless @ratios;
+	return $unclear . shown(median(@ratios), spread(@ratios)) . '×';
 }
 
 1;

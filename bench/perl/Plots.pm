@@ -15,7 +15,7 @@ use Tables;
 
 our @EXPORT = qw(plot);
 
-my ($width, $left, $right, $step) = (420, 184, 364, 20);    # the dots are between left and right
+my ($width, $left, $right, $step) = (420, 184, 346, 20);    # the dots are between left and right
 
 my $style = <<'END';
 text { font: 13px system-ui, "Segoe UI", "DejaVu Sans", sans-serif; fill: #1f2328; }
@@ -118,17 +118,21 @@ sub plot
 	my @ticks = @values ? ticks($table->{plot}, @values[ 0, -1 ]) : (1, 10);
 	my $place = place_on($table->{plot}, @ticks);
 	my ($rounds) = sort { $b <=> $a } map { $_->{rounds} } @dots;
-	my $explained = @dots ? "dot: median of $rounds rounds; line: has the true one in 15 of 16 cases" : 'not measured in this run';
+	my $explained = @dots ? "dot: median of $rounds rounds; line: " . ($rounds < 9 ? 'all rounds' : '94 % interval of the median') : 'not measured in this run';
 	my ($y, $bottom) = (52, 52 + $step * @lines);
 	my $height = $bottom + 42;
 	my $text = text('title', 8, 22, $table->{title});
 
-	for my $tick (@ticks)
+	my $every = @ticks > 6 ? 2 : 1;    # a number at each of so many ticks, so that they do not overlap
+
+	for my $n (0 .. $#ticks)
 	{
+		my $tick = $ticks[$n];
 		my $x = $place->($tick);
 
 		$text .= sprintf(qq(<path class="grid" d="M%.1f,%d V%d"/>\n), $x, $y - 14, $bottom - 8);
-		$text .= text('small', $x, $bottom + 8, $tick >= 1000 ? $tick / 1000 . 'k' : $tick, 'middle');
+		$text .= text('small', $x, $bottom + 8, $tick >= 1e6 ? $tick / 1e6 . 'M' : $tick >= 1000 ? $tick / 1000 . 'k' : $tick, 'middle')
+		  if $n % $every == 0;
 	}
 	for my $line (@lines)
 	{

@@ -78,6 +78,12 @@ sub quarters
 	return map { row($what . 'rows ' . quarter($_), $unit, "large index, $measurement", $_, $scale) } 1 .. 4;
 }
 
+sub last_quarter
+{
+	my ($what, $unit, $measurement, $scale) = @_;
+	return row("$what, rows " . quarter(4), $unit, "large index, $measurement", 4, $scale);
+}
+
 # By the name that the pages have for each.
 sub tables
 {
@@ -85,23 +91,18 @@ sub tables
 	my $bulk = row('`INSERT ... SELECT` of ' . rows_of('INSERT ... SELECT'), 'thousand rows/s', 'bulk insert, rows/s', '', 1000);
 	my $copy = row('`COPY` of ' . rows_of('COPY'), 'thousand rows/s', 'copy, rows/s', '', 1000);
 	my $size = row('primary key of ' . rows_of('INSERT ... SELECT'), 'MB', 'bulk insert, bytes', '', $mb);
-	my $outgrown = 'index that outgrew the caches (' . machine('large index') . '), rows ' . quarter(4);
 	my $wal = 'bytes for a million ids';
 
 	return (
 		readme => {
 			columns => \@keys,
 			rows => [
-				$call,
-				row('a call / [the limit](doc/speed.md#the-limit)', 'times', 'limit, times', ''),
-				minting(1, ', one shard, as in the example above', snowflake => 'one shard'),
+				inserting(8, 'on'), inserting(8, 'off'),
+				$bulk,
+				row("`INSERT`, index that outgrew the caches", 'thousand rows/s', 'large index, rows/s', 4, 1000),
+				$size,
+				row('a call, one session, 64 shards', 'ns', 'call, ns', ''),
 				minting(4, ', one shard, exhausted in each tick', snowflake => 'one shard'),
-				minting(1, ', 8 shards'), minting(4, ', 8 shards'),
-				inserting(1, 'on'), inserting(8, 'on'), inserting(8, 'off'),
-				$bulk, $size, $copy,
-				row("`INSERT`, $outgrown", 'thousand rows/s', 'large index, rows/s', 4, 1000),
-				row('the WAL of that', 'bytes a row', 'large index, WAL bytes a row', 4),
-				row('WAL for a million ids in one statement', 'bytes', "wal, $wal", 'in one statement'),
 			],
 		},
 		call => {
@@ -142,9 +143,9 @@ sub tables
 		'large, cost' => {
 			columns => \@keys,
 			rows => [
-				quarters('pages read, ', 'a thousand rows', 'pages read a row', 0.001),
-				quarters('WAL, ', 'bytes a row', 'WAL bytes a row'),
-				quarters('images of pages in it, ', 'a thousand rows', 'page images a row', 0.001),
+				last_quarter('pages read', 'a thousand rows', 'pages read a row', 0.001),
+				last_quarter('WAL', 'bytes a row', 'WAL bytes a row'),
+				last_quarter('images of pages in it', 'a thousand rows', 'page images a row', 0.001),
 				row('the index at the end', 'MB', 'large index, bytes', 4, $mb),
 			],
 		},
@@ -158,7 +159,7 @@ sub tables
 			title => 'How long calls take, in microseconds',
 			columns => [ 'snowflake', 'one shard', 'nextval, CACHE 1', 'nextval, CACHE 1000', 'nothing' ],
 			rows => [
-				(map { row("$_ % of the calls at most, 8 sessions", 'us', 'latency, ns', $_, 1000) } 50, 99, 99.9, 99.99),
+				(map { row(($_ == 50 ? "median" : "$_ % of the calls take no longer") . ", 8 sessions", 'us', 'latency, ns', $_, 1000) } 50, 99, 99.9, 99.99),
 				row('the longest call, 8 sessions', 'us', 'latency, ns', 100, 1000),
 				row('the longest call, 64 sessions', 'us', 'longest, ns', 64, 1000),
 			],
@@ -219,10 +220,11 @@ sub cells
 	return { map { $_ => $figure->{$_} / $row->{scale} } keys %$figure };
 }
 
+# What a line is of, in which unit, and whether more is better.
 sub what
 {
 	my ($row) = @_;
-	return join(', ', grep { $_ ne '' } @$row{ 'what', 'unit' });
+	return join(', ', grep { $_ ne '' } @$row{ 'what', 'unit' }) . ($row->{unit} =~ /\/s$/ ? ' ↑' : ' ↓');
 }
 
 sub line

@@ -69,7 +69,7 @@ BEGIN
     IF layout.expires_at < clock_timestamp() + interval '2 years' THEN
         RETURN QUERY SELECT 'expiry', CASE WHEN layout.expires_at < clock_timestamp() + interval '90 days' THEN 'error' ELSE 'warning' END,
             format('the layout expires at %s: no id can be minted afterwards', layout.expires_at),
-            'Plan the change of the layout: doc/layout_plan.md.';
+            'Plan the change of the layout: doc/layout.md.';
     ELSIF layout.name IS NOT NULL THEN
         RETURN QUERY SELECT 'expiry', 'ok', format('the layout expires at %s', layout.expires_at), NULL;
     END IF;

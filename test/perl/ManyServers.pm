@@ -1,7 +1,7 @@
 # ManyServers.pm -- what the tests of many servers share
 #
-# Servers that know each other by name, the examples of doc/servers.md, run on
-# the servers that they name, and four servers that write at the same time.
+# Servers that know each other by name, the examples of doc/servers.md and
+# doc/sharding.md, run on the servers that they name, and four servers that write at the same time.
 
 package ManyServers;
 
@@ -63,9 +63,9 @@ sub section
 {
 	my ($title) = @_;
 
-	$page //= slurp_file(dirname(__FILE__) . '/../../doc/servers.md');
+	$page //= join('', map { slurp_file(dirname(__FILE__) . "/../../doc/$_.md") } 'servers', 'sharding');
 	my ($text) = $page =~ /^##+ \Q$title\E\n(.*?)(?=^##|\z)/ms
-	  or die "doc/servers.md has no section \"$title\"";
+	  or die "there is no section \"$title\"";
 	my @examples;
 
 	while ($text =~ /^( *)```sql\n(.*?)^\1```$/msg)

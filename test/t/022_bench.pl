@@ -41,7 +41,7 @@ for my $page ('README.md', 'doc/speed.md')
 	is(report('page', $results, "$top/$page"), $text, "the tables in $page are those of results.csv");
 	cmp_ok(scalar(my @tables = $text =~ /^<!-- bench: (?!end)/mg), '>', 1, "$page has tables");
 }
-is(join("\n", text_of("$top/doc/speed.md") =~ /^(?!\||A \w+ run of|.*(?:1\.25|4,096,000|PostgreSQL 1[68])).*\d (?:times|ns|us|ms|MB)\b.*$/mg),
+is(join("\n", text_of("$top/doc/speed.md") =~ /^(?!\||A \w+ run of|.*(?:1\.25|4,096,000|PostgreSQL 1[68])).*\d (?:times|×|ns|us|ms|MB)\b.*$/mg),
 	'', 'and no figure is typed by hand');
 
 report('plots', $results, $scratch);
@@ -69,7 +69,7 @@ for (
 	is(shown(@figure), $shown, "$figure[0], from $figure[1] to $figure[2], is $shown");
 }
 
-# --- a difference: of each round, and none within the spread
+# --- a difference: of each round, marked if zero is within the spread
 sub rounds
 {
 	my $round = 0;
@@ -78,18 +78,18 @@ sub rounds
 
 my @drifting = (100, 200, 300, 400, 500);
 for (
-	[ '2.0 times', [@drifting], [ 200, 420, 580, 790, 1000 ], 'a ratio is one within a round' ],
-	[ 'none', [@drifting], [ 110, 150, 340, 490, 480 ], 'now more, now less' ],
-	[ '1.10 times', [@drifting], [ 109, 219, 331, 444, 550 ], 'a little more in each round' ],
-	[ 'none', [@drifting], [@drifting], 'the same' ],
-	[ 'none', [@drifting], [ 100.1, 200.3, 300.2, 400.4, 500.3 ], 'too little to be shown' ],
+	[ '2.0×', [@drifting], [ 200, 420, 580, 790, 1000 ], 'a ratio is one within a round' ],
+	[ '~1.1×', [@drifting], [ 110, 150, 340, 490, 480 ], 'now more, now less' ],
+	[ '1.10×', [@drifting], [ 109, 219, 331, 444, 550 ], 'a little more in each round' ],
+	[ '~1.00×', [@drifting], [@drifting], 'the same' ],
+	[ '1.00×', [@drifting], [ 100.1, 200.3, 300.2, 400.4, 500.3 ], 'a little more in each round, too little to be shown' ],
 	[ '?', [ (1) x 4 ], [ (5) x 4 ], 'too few rounds' ],
-	[ '5.00 times', [ -1, 1, 1, 1, 0 ], [ (5) x 5 ], 'a round with nothing to divide by' ],
+	[ '5.00×', [ -1, 1, 1, 1, 0 ], [ (5) x 5 ], 'a round with nothing to divide by' ],
 	[ 'more', [ (0) x 5 ], [ (5) x 5 ], 'nothing but such rounds' ],
-	[ 'none', [ (1) x 8 ], [ 0.9, (5) x 7 ], 'of eight rounds all count' ],
-	[ '5.00 times', [ (1) x 9 ], [ 0.9, (5) x 7, 20 ], 'of nine the outermost do not' ],
-	[ '5.00 times', [ (1) x 20 ], [ (0.9) x 5, (5) x 10, (20) x 5 ], 'of twenty five on each side' ],
-	[ 'none', [ (1) x 20 ], [ (0.9) x 6, (5) x 14 ], 'and no more' ])
+	[ '~5×', [ (1) x 8 ], [ 0.9, (5) x 7 ], 'of eight rounds all count' ],
+	[ '5.00×', [ (1) x 9 ], [ 0.9, (5) x 7, 20 ], 'of nine the outermost do not' ],
+	[ '5.00×', [ (1) x 20 ], [ (0.9) x 5, (5) x 10, (20) x 5 ], 'of twenty five on each side' ],
+	[ '~5×', [ (1) x 20 ], [ (0.9) x 6, (5) x 14 ], 'and no more' ])
 {
 	my ($difference, $first, $second, $name) = @$_;
 	is(difference(rounds(@$first), rounds(@$second)), $difference, "difference: $name");
@@ -119,18 +119,18 @@ call,"nextval, CACHE 1",,2,1230,ns
 call,"nextval, CACHE 1",,3,220,ns
 call,"nextval, CACHE 1",,4,225,ns
 call,"nextval, CACHE 1",,5,225,ns
-backends,one shard,1,1,4096000,ids/s
-backends,one shard,1,2,2048000,ids/s
-backends,"nextval, CACHE 1",1,1,2048000,ids/s
-backends,"nextval, CACHE 1",1,2,1024000,ids/s
+backends,one shard,4,1,4096000,ids/s
+backends,one shard,4,2,2048000,ids/s
+backends,"nextval, CACHE 1",4,1,2048000,ids/s
+backends,"nextval, CACHE 1",4,2,1024000,ids/s
 CSV
 my $text = report('print', $made_up);
 
 like($text, qr/^\| processor \| a "new", fast one \|$/m, 'facts with commas and quotes are read');
 like($text, qr/^\| snowflake \| 25 \| 24 to 26 \| 5 \|  \|$/m, 'a cost is a difference within a round');
-like($text, qr/^\| `nextval`, CACHE 1 \| 125 \| 120 to 130 \| 5 \| 5\.00 times \|$/m, 'and is compared with ours');
+like($text, qr/^\| `nextval`, CACHE 1 \| 125 \| 120 to 130 \| 5 \| 5\.00× \|$/m, 'and is compared with ours');
 like($text, qr/^\| snowflake \| 1\.25 \| 1\.20 to 1\.30 \| 5 \|$/m, 'it is so many times the limit');
-like($text, qr/^\| 1 session, one shard.* \| 3 \| 1\.5 \(\?\) \|$/m, 'a line may mean another subject than its column');
+like($text, qr/^\| 4 sessions, one shard.* \| 3 \| 1\.5 \(\?\) \|$/m, 'a line may mean another subject than its column');
 unlike($text, qr/uuid/, 'nobody is in a table who was not measured');
 
 # --- where the dots are: 25 and 125 on an axis from 10 to 1000

@@ -1,6 +1,6 @@
 # A table of six partitions on three servers, by way of postgres_fdw, and a
 # partition that moves from one of them to another under load, with its shard.
-# The SQL is that of doc/servers.md.  Its last part is done once more without
+# The SQL is that of doc/sharding.md.  Its last part is done once more without
 # the check of the clocks: then there are duplicates, so they would be seen.
 
 use strict;

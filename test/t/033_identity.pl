@@ -1,4 +1,4 @@
-# The shell scripts of doc/identity.md, which give servers their shards, as the
+# The shell scripts of doc/servers.md, which give servers their shards, as the
 # page has them; and a server that gets them on its command line.  The SQL of
 # the page is run by 021_doc.pl.
 
@@ -11,11 +11,12 @@ use PostgreSQL::Test::Utils;
 use SnowflakeTest;
 use Test::More;
 
-my $page = slurp_file("$FindBin::RealBin/../../doc/identity.md");
+my $page = slurp_file("$FindBin::RealBin/../../doc/servers.md");
 my %blocks;
 push @{ $blocks{$1} }, $2 while $page =~ /^```(\w*)\n(.*?)^```$/msg;
 my ($by_list, $by_pod) = @{ $blocks{sh} };
-my (undef, $include, $list) = @{ $blocks{''} };    # first, the registry's
+my (undef, $list) = @{ $blocks{''} };    # first, the registry's
+my ($include) = $page =~ /`(include_dir = [^`]+)`/;
 
 my $node = new_server('identity', conf => '');
 my $data = $node->data_dir;

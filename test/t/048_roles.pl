@@ -1,5 +1,5 @@
 # A role has shards of its own, by ALTER ROLE, in the sessions that it begins, and
-# takes nobody else's: what doc/security.md and doc/identity.md say.  It takes a
+# takes nobody else's: what doc/security.md and doc/servers.md say.  It takes a
 # login as that role, so it is not in test/sql/security.sql, which also runs on
 # servers that let nobody in as somebody else.
 
