@@ -57,7 +57,7 @@ AS $$
 DECLARE
     owner name := (SELECT a.rolname FROM pg_namespace AS n
                      JOIN pg_database AS d ON d.datname = current_database()
-                     JOIN pg_roles AS a ON a.oid = CASE n.nspowner WHEN 'pg_database_owner'::regrole THEN d.datdba ELSE n.nspowner END
+                     JOIN pg_authid AS a ON a.oid = CASE n.nspowner WHEN 'pg_database_owner'::regrole THEN d.datdba ELSE n.nspowner END
                     WHERE n.oid = '@extschema@'::regnamespace AND NOT a.rolsuper);
 BEGIN
     IF owner IS NOT NULL THEN
@@ -267,13 +267,15 @@ DECLARE
 BEGIN
     PERFORM @extschema@.snowflake_registry_lock();
     here := @extschema@.snowflake_registry_place();
+    SELECT * INTO state FROM @extschema@.snowflake_registry_state AS s
+     WHERE s.writer = s.xmin AND s.place = here AND (SELECT count(*) FROM @extschema@.snowflake_registry_state) = 1;
+    IF FOUND THEN
+        RETURN state;
+    END IF;
     SELECT count(*) INTO rows FROM @extschema@.snowflake_registry_state;
     -- the row of a restored dump has the settings; it is not open if another is not
     SELECT * INTO state FROM @extschema@.snowflake_registry_state AS s ORDER BY s.is_open DESC, s.writer = s.xmin DESC LIMIT 1;
     SELECT * INTO own FROM @extschema@.snowflake_registry_state AS s WHERE s.writer = s.xmin LIMIT 1;
-    IF rows = 1 AND own.place = here THEN
-        RETURN own;
-    END IF;
     IF rows = 0 THEN
         state := ROW(right(replace(gen_random_uuid()::text, '-', ''), 16), false, NULL, NULL, '-infinity', '0', '1 day', 1024, 0, here, NULL);
         PERFORM @extschema@.snowflake_registry_write(state);
@@ -412,8 +414,8 @@ RETURNS void
     SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    IF (is_good AND last_shard BETWEEN 0 AND 1048575 AND layout <> '' AND coalesce(auto, 0) >= 0) IS NOT TRUE OR lease <= interval '0'
-       OR EXISTS (SELECT FROM unnest(wanted) AS w (shard) WHERE (w.shard BETWEEN 0 AND last_shard) IS NOT TRUE) THEN
+    IF (is_good AND last_shard BETWEEN 0 AND 1048575 AND layout <> '' AND coalesce(auto, 0) >= 0
+        AND (wanted IS NULL OR 0 <= ALL (wanted) AND last_shard >= ALL (wanted))) IS NOT TRUE OR lease <= interval '0' THEN
         RAISE invalid_parameter_value USING
             MESSAGE = 'the call of the snowflake registry is not valid',
             DETAIL = format('The last shard is %s, of 1048575 at most, in layout "%s"; a lease of %s is wanted.', last_shard, layout, lease);
@@ -479,12 +481,16 @@ DECLARE
     now     timestamptz := clock_timestamp();
     loss    text;
     claimed interval;
+    got     int[] := '{}';
     granted int[];
+    is_all  boolean;
     free    int[];
     has     int;
     full_until timestamptz;
 BEGIN
-    PERFORM @extschema@.snowflake_registry_check(reg, $1 IS NOT NULL AND $2 <= $3, $6, $7, $12, $13, CASE WHEN NOT $16 THEN coalesce($15, interval '0') END);
+    PERFORM @extschema@.snowflake_registry_check(reg,
+        $1 IS NOT NULL AND $2 <= $3 AND cardinality($9) = cardinality($11) AND ($16 OR cardinality($9) = cardinality($10)),
+        $6, $7, $12, $13, CASE WHEN NOT $16 THEN coalesce($15, interval '0') END);
     SELECT * INTO known FROM @extschema@.snowflake_registry_holders AS h WHERE h.holder = $1;
     IF known.role <> session_user THEN
         RAISE insufficient_privilege USING
@@ -503,9 +509,14 @@ BEGIN
         RETURN;
     END IF;
 
-    -- fence it, for no longer than a lease can be, whatever the caller claims
-    loss := (SELECT string_agg(l.what || coalesce(format(' (it was from %s until %s)', l.lease_from, l.lease_until), ''), '; ')
-               FROM @extschema@.snowflake_registry_losses(reg, known, $4, $8, $9, $10, CASE WHEN NOT $16 THEN $11 END) AS l);
+    -- nothing is lost if this registry knows as much as the caller, and no claim ends
+    -- later than here; else look closer.  Fence it, for no longer than a lease can be,
+    -- whatever the caller claims
+    IF known.holder IS NULL OR $8 <> reg.number OR $4 > known.fence OR NOT $16 AND cardinality($9) > (
+        SELECT count(*) FROM @extschema@.snowflake_registry_shards AS s WHERE s.shard = ANY ($9) AND s.holder = $1 AND s.lease_until >= ALL ($11)) THEN
+        loss := (SELECT string_agg(l.what || coalesce(format(' (it was from %s until %s)', l.lease_from, l.lease_until), ''), '; ')
+                   FROM @extschema@.snowflake_registry_losses(reg, known, $4, $8, $9, $10, CASE WHEN NOT $16 THEN $11 END) AS l);
+    END IF;
     IF loss IS NOT NULL THEN
         claimed := CASE WHEN NOT $16 THEN least(reg.max_lease, greatest($15, (SELECT max(c) FROM unnest($11) AS c) - now)) END;
         reg := @extschema@.snowflake_registry_fence_until(reg,
@@ -544,67 +555,76 @@ BEGIN
     -- renew: what the caller claims, and what it got when the answer was lost.  A
     -- lease that is over by what the caller knows is no claim: after a restore
     -- the row can be of an older lease of its, and another server was there since.
+    IF known.fence = $3 THEN
+        got := ARRAY(SELECT o.shard FROM @extschema@.snowflake_registry_shards AS o WHERE o.holder = $1 AND o.shard <> ALL ($9));
+    END IF;
     WITH renewed AS (
         UPDATE @extschema@.snowflake_registry_shards AS s
            SET lease_from = greatest(s.lease_from, c.lease_from),
                lease_until = greatest(s.lease_until, least(coalesce(c.lease_until, s.lease_until), now + reg.max_lease), now + $15)
-          FROM (SELECT unnest($9) AS shard
-                 UNION SELECT o.shard FROM @extschema@.snowflake_registry_shards AS o WHERE o.holder = $1 AND known.fence = $3) AS same
-          LEFT JOIN unnest($9, $10, $11) AS c (shard, lease_from, lease_until) ON c.shard = same.shard
-         WHERE s.shard = same.shard
+          FROM unnest($9 || got, $10, $11) AS c (shard, lease_from, lease_until)
+         WHERE s.shard = c.shard
            AND s.holder = $1 AND s.lease_until > now AND s.reserved_for IS NULL AND NOT s.is_revoked
            AND (c.lease_until > now OR known.fence = $3 AND ($12 IS NULL OR s.shard = ANY ($12)))
         RETURNING s.shard)
     SELECT coalesce(array_agg(r.shard), '{}') INTO granted FROM renewed AS r;
 
+    is_all := $9 <@ granted AND CASE WHEN $12 IS NULL THEN cardinality(granted) >= $13 ELSE $12 <@ granted END;
+
     -- lease what is free, but not more than a holder may have
-    IF reg.not_before > now THEN
-        free := '{}';
-    ELSIF $12 IS NULL THEN
-        free := @extschema@.snowflake_registry_find(reg, now, greatest($13 - cardinality(granted), 0), $14);
-    ELSE
-        free := ARRAY(SELECT DISTINCT a.shard FROM unnest($12) AS a (shard)
-                        LEFT JOIN @extschema@.snowflake_registry_shards AS s ON s.shard = a.shard
-                       WHERE s.reserved_for IS NULL AND (s.lease_until IS NULL OR s.lease_until <= now));
+    IF NOT is_all THEN
+        IF reg.not_before > now THEN
+            free := '{}';
+        ELSIF $12 IS NULL THEN
+            free := @extschema@.snowflake_registry_find(reg, now, greatest($13 - cardinality(granted), 0), $14);
+        ELSE
+            free := ARRAY(SELECT DISTINCT a.shard FROM unnest($12) AS a (shard)
+                            LEFT JOIN @extschema@.snowflake_registry_shards AS s ON s.shard = a.shard
+                           WHERE s.reserved_for IS NULL AND (s.lease_until IS NULL OR s.lease_until <= now));
+        END IF;
+        SELECT count(*), min(s.lease_until) INTO has, full_until FROM @extschema@.snowflake_registry_shards AS s
+         WHERE s.holder = $1 AND s.lease_until > now;
+        IF has + cardinality(free) > reg.max_shards THEN
+            free := free[:reg.max_shards - has];
+        ELSE
+            full_until := NULL;
+        END IF;
+        INSERT INTO @extschema@.snowflake_registry_shards AS s (shard, holder, lease_from, lease_until)
+        SELECT f.shard, $1, greatest(o.lease_until, reg.not_before), now + $15
+          FROM unnest(free) AS f (shard) LEFT JOIN @extschema@.snowflake_registry_shards AS o ON o.shard = f.shard
+        ON CONFLICT (shard) DO UPDATE
+           SET holder = excluded.holder, lease_from = excluded.lease_from, lease_until = excluded.lease_until, is_revoked = false;
+        granted := granted || free;
     END IF;
-    SELECT count(*), min(s.lease_until) INTO has, full_until FROM @extschema@.snowflake_registry_shards AS s
-     WHERE s.holder = $1 AND s.lease_until > now;
-    IF has + cardinality(free) > reg.max_shards THEN
-        free := free[:reg.max_shards - has];
-    ELSE
-        full_until := NULL;
-    END IF;
-    INSERT INTO @extschema@.snowflake_registry_shards AS s (shard, holder, lease_from, lease_until)
-    SELECT f.shard, $1, greatest(o.lease_until, reg.not_before), now + $15
-      FROM unnest(free) AS f (shard) LEFT JOIN @extschema@.snowflake_registry_shards AS o ON o.shard = f.shard
-    ON CONFLICT (shard) DO UPDATE
-       SET holder = excluded.holder, lease_from = excluded.lease_from, lease_until = excluded.lease_until, is_revoked = false;
-    granted := granted || free;
 
     RETURN QUERY SELECT 'held', s.shard, s.lease_from, s.lease_until, NULL
                    FROM @extschema@.snowflake_registry_shards AS s WHERE s.shard = ANY (granted) ORDER BY s.shard;
-    -- what it lacks, and what it believes to hold and does not
-    RETURN QUERY SELECT CASE WHEN s.reserved_for IS NOT NULL OR s.is_revoked AND s.lease_until > now THEN 'reserved'
-                             WHEN s.lease_until > now AND s.holder <> $1 THEN 'taken' ELSE 'fenced' END,
-                        a.shard, NULL::timestamptz,
-                        CASE WHEN s.reserved_for IS NULL AND (s.is_revoked AND s.lease_until > now) IS NOT TRUE
-                             THEN greatest(s.lease_until, reg.not_before, full_until) END,
-                        CASE WHEN s.reserved_for IS NOT NULL THEN s.reserved_for
-                             WHEN s.lease_until <= now THEN NULL
-                             WHEN s.is_revoked THEN format('others: its lease was revoked, and ends at %s', s.lease_until)
-                             WHEN s.holder <> $1 THEN format('%s%s', h.host, ' (holder ' || CASE WHEN h.role = session_user THEN s.holder END || ')') END
-                   FROM (SELECT unnest($9) AS shard UNION SELECT unnest($12)) AS a
-                   LEFT JOIN @extschema@.snowflake_registry_shards AS s ON s.shard = a.shard
-                   LEFT JOIN @extschema@.snowflake_registry_holders AS h ON h.holder = s.holder
-                  WHERE a.shard <> ALL (granted)
-                  ORDER BY a.shard;
-    IF $12 IS NULL AND cardinality(granted) < $13 THEN
-        RETURN QUERY SELECT 'exhausted', NULL::int, NULL::timestamptz,
-                            greatest(reg.not_before, full_until, (SELECT s.lease_until FROM @extschema@.snowflake_registry_shards AS s
-                                                       WHERE s.reserved_for IS NULL AND s.shard <> ALL (granted)
-                                                       ORDER BY s.lease_until LIMIT 1)), NULL;
+    IF NOT is_all THEN
+        -- what it lacks, and what it believes to hold and does not
+        RETURN QUERY SELECT CASE WHEN s.reserved_for IS NOT NULL OR s.is_revoked AND s.lease_until > now THEN 'reserved'
+                                 WHEN s.lease_until > now AND s.holder <> $1 THEN 'taken' ELSE 'fenced' END,
+                            a.shard, NULL::timestamptz,
+                            CASE WHEN s.reserved_for IS NULL AND (s.is_revoked AND s.lease_until > now) IS NOT TRUE
+                                 THEN greatest(s.lease_until, reg.not_before, full_until) END,
+                            CASE WHEN s.reserved_for IS NOT NULL THEN s.reserved_for
+                                 WHEN s.lease_until <= now THEN NULL
+                                 WHEN s.is_revoked THEN format('others: its lease was revoked, and ends at %s', s.lease_until)
+                                 WHEN s.holder <> $1 THEN format('%s%s', h.host, ' (holder ' || CASE WHEN h.role = session_user THEN s.holder END || ')') END
+                       FROM (SELECT unnest($9) AS shard UNION SELECT unnest($12)) AS a
+                       LEFT JOIN @extschema@.snowflake_registry_shards AS s ON s.shard = a.shard
+                       LEFT JOIN @extschema@.snowflake_registry_holders AS h ON h.holder = s.holder
+                      WHERE a.shard <> ALL (granted)
+                      ORDER BY a.shard;
+        IF $12 IS NULL AND cardinality(granted) < $13 THEN
+            RETURN QUERY SELECT 'exhausted', NULL::int, NULL::timestamptz,
+                                greatest(reg.not_before, full_until, (SELECT s.lease_until FROM @extschema@.snowflake_registry_shards AS s
+                                                           WHERE s.reserved_for IS NULL AND s.shard <> ALL (granted)
+                                                           ORDER BY s.lease_until LIMIT 1)), NULL;
+        END IF;
     END IF;
-    RETURN QUERY SELECT 'set_aside', NULL::int, NULL::timestamptz, NULL::timestamptz, @extschema@.snowflake_registry_set_aside();
+    RETURN QUERY SELECT 'set_aside', NULL::int, NULL::timestamptz, NULL::timestamptz,
+                        CASE WHEN EXISTS (SELECT FROM @extschema@.snowflake_registry_shards AS s WHERE s.reserved_for IS NOT NULL)
+                             THEN @extschema@.snowflake_registry_set_aside() ELSE '' END;
 END
 $$;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_call(text, bigint, bigint, bigint, text, text, int, text,

@@ -1,7 +1,14 @@
--- A renewal, as a server makes it: a connection, and eight leases.
+-- A renewal of eight leases, as a server makes it: it connects, looks where the
+-- extension is, and calls.
 \set n random(0, :servers - 1)
-SELECT count(*) FROM snowflake_registry_holders AS h,
-       snowflake_registry_lease(h.holder, h.fence, h.fence + 1, h.fence, h.host, 'epoch=x', :last_shard, NULL,
-           ARRAY(SELECT 8 * :n + i FROM generate_series(0, 7) AS i), array_fill(now(), '{8}'), array_fill(now() + interval '1 s', '{8}'),
-           ARRAY(SELECT 8 * :n + i FROM generate_series(0, 7) AS i), NULL, '{}', '10 min')
- WHERE h.holder = 'server ' || :n;
+\set s 8 * :n
+SELECT pg_catalog.quote_ident(nspname) FROM pg_catalog.pg_extension JOIN pg_catalog.pg_namespace AS n ON n.oid = extnamespace
+ WHERE extname = 'snowflake_registry' LIMIT 1;
+BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE \; SET LOCAL search_path = pg_catalog \; SET LOCAL statement_timeout = 5000 \;
+SELECT * FROM public.snowflake_registry_lease(holder => 'server :n'::text, fence => (extract(epoch FROM clock_timestamp()) * 1e6)::bigint,
+    next => (extract(epoch FROM clock_timestamp()) * 1e6)::bigint + 1, confirmed => bigint '1', registry => NULL::text,
+    host => 'host'::text, layout => 'epoch=x'::text, last_shard => :last_shard,
+    held => ARRAY[:s, :s + 1, :s + 2, :s + 3, :s + 4, :s + 5, :s + 6, :s + 7],
+    held_from => array_fill(now(), '{8}'), held_until => array_fill(now() + interval '1 s', '{8}'),
+    wanted => ARRAY[:s, :s + 1, :s + 2, :s + 3, :s + 4, :s + 5, :s + 6, :s + 7], auto => NULL::int,
+    preferred => '{}'::int[], lease => interval '600000 ms') \; COMMIT;

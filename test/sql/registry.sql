@@ -9,7 +9,7 @@ SET datestyle = 'ISO';
 
 -- What a holder knows of its leases: what the registry has, or an earlier end.
 CREATE FUNCTION times(shards int[], field text, no_later timestamptz DEFAULT NULL) RETURNS timestamptz[] LANGUAGE sql STABLE AS $$
-    SELECT array_agg(least((to_jsonb(s) ->> field)::timestamptz, no_later) ORDER BY n)
+    SELECT coalesce(array_agg(least((to_jsonb(s) ->> field)::timestamptz, no_later) ORDER BY n), '{}')
       FROM unnest(shards) WITH ORDINALITY AS h (shard, n) LEFT JOIN snowflake_registry_shards AS s USING (shard)
 $$;
 -- A call with these numbers, for leases of a minute.  It shows when they began,
