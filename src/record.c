@@ -367,6 +367,18 @@ page_locator(RecordKind kind)
 	return locator;
 }
 
+/* Make a record of what a page has between its header and "lower". */
+static bool
+parse_page(RecordKind kind, void *record, Page page, Trouble *trouble)
+{
+	const char *bytes = PageGetContents(page);
+	int			length = (char *) page + ((PageHeader) page)->pd_lower - bytes;
+
+	return parse(kind, record, bytes,
+				 Min(Max(length, 0), (char *) page + BLCKSZ - bytes),
+				 TROUBLE_PAGE, trouble);
+}
+
 /*
  * Read the page that this server replayed last.  A page that the server finds
  * damaged comes as zeros, so that the other record can still be read.  If the
@@ -379,9 +391,6 @@ record_read_page(RecordKind kind, void *record, Trouble *trouble)
 	SMgrRelation   relation = smgropen(locator, INVALID_PROC_NUMBER);
 	const char	  *file = records[kind].page_file;
 	Buffer		   buffer;
-	Page		   page;
-	const char	  *bytes;
-	int			   length;
 	bool		   good;
 
 	if (!smgrexists(relation, MAIN_FORKNUM))
@@ -397,12 +406,7 @@ record_read_page(RecordKind kind, void *record, Trouble *trouble)
 	buffer = ReadBufferWithoutRelcache(locator, MAIN_FORKNUM, 0,
 									   RBM_ZERO_ON_ERROR, NULL, true);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	page = BufferGetPage(buffer);
-	bytes = PageGetContents(page);
-	length = (char *) page + ((PageHeader) page)->pd_lower - bytes;
-	good = parse(kind, record, bytes,
-				 Min(Max(length, 0), (char *) page + BLCKSZ - bytes),
-				 TROUBLE_PAGE, trouble);
+	good = parse_page(kind, record, BufferGetPage(buffer), trouble);
 	UnlockReleaseBuffer(buffer);
 	if (!good)
 		return unreadable(trouble, "page 0 of file", file);

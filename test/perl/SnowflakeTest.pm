@@ -19,7 +19,7 @@ use Test::More;
 
 our @EXPORT = qw(
   new_server start_with_clock set_clock
-  start_with_slow_disk set_disk disk_log start_in_place
+  start_with_slow_disk set_disk disk_log start_in_place shim
   fails_with wait_until comes_back start_session finish_session in_parallel
   create_mint_log mint_log_is_sound count_of
   restart_with_layout start_minters stop_minters duplicates ids_are_distinct
@@ -137,8 +137,9 @@ sub shim
 	my ($name) = @_;
 	return $shims{$name} if $shims{$name};
 	my $shim = PostgreSQL::Test::Utils::tempdir() . "/$name.so";
-	system_or_bail('cc', '-shared', '-fPIC', '-O2', '-o', $shim,
-		dirname(__FILE__) . "/../shim/$name.c", '-ldl');
+	my $top = dirname(__FILE__) . '/../..';
+	chomp(my $headers = `pg_config --includedir-server`);
+	system_or_bail('cc', '-shared', '-fPIC', '-O2', "-I$headers", "-I$top/src", '-o', $shim, "$top/test/shim/$name.c", '-ldl');
 	return $shims{$name} = $shim;
 }
 

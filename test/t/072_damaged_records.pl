@@ -111,11 +111,29 @@ sub finds_alone
 
 refuses_alone('sonyflake', 'another layout is refused', $DIFFERS);
 
-# --- each place damaged by itself, many times
+# --- each byte of each place damaged in each way, and each length: what reads it, in
+# --- one process, takes none of it for a record
+
+sub every_damage
+{
+	my ($function, $kind, $place) = @_;
+	my ($out, $err) = ('', '');
+	my $call = "CREATE OR REPLACE FUNCTION $function(int, bytea) RETURNS bigint LANGUAGE c AS '@{[ shim('damage') ]}';"
+	  . " SELECT 'tried ' || $function($kind, pg_read_binary_file('$place'));";
+
+	IPC::Run::run([ 'postgres', '--single', '-j', '-D', $node->data_dir, 'postgres' ], '<', \"$call\n", '>', \$out, '2>', \$err);
+	my ($tried) = $out =~ /tried (\d+)/;
+	cmp_ok($tried // 0, '>=', 255 * length $good{$place}, "$place: no damage is taken for a record") or diag($err);
+	return;
+}
+every_damage('damaged', $_, $FILES[$_]) for 0, 1;
+every_damage('damaged_page', $_, $PAGES[$_]) for 0, 1;
+
+# --- and what the server makes of it: each place damaged by itself
 
 for my $place (@FILES, @PAGES)
 {
-	for my $kind (('a flipped byte') x 8, 'cut', 'overwritten', 'removed')
+	for my $kind (('a flipped byte') x 3, 'cut', 'overwritten', 'removed')
 	{
 		my $bytes = $damage{$kind}->(\%good, $place);
 
@@ -196,6 +214,7 @@ $node->stop;
 $standby->stop;
 
 my %received = whole($standby, @PAGES);
+$damage{'an old copy'} = sub { $good{ $_[1] } };    # of the layout before
 for my $place (@PAGES)
 {
 	for my $kind (sort keys %damage)
