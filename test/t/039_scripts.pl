@@ -1,0 +1,59 @@
+# A script refuses what it does not know, before it does anything: an option, an
+# argument, a value that is none, two options that exclude each other, a number
+# that nothing asks for.  It says so in one line, exits with 2, and leaves nothing.
+
+use strict;
+use warnings;
+use FindBin;
+
+use IPC::Run ();
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $top = "$FindBin::RealBin/../..";
+my $scratch = PostgreSQL::Test::Utils::tempdir();
+local $ENV{TMPDIR} = $scratch;
+
+# What it says after its name.  There is no apt-get to be found, so what would
+# install packages fails in another way.
+sub refuses
+{
+	my ($reason, $script, @arguments) = @_;
+	my ($out, $err) = ('', '');
+	my $name = $script =~ s/.*\///r;
+	my $run = IPC::Run::start([ 'bash', "$top/$script", @arguments ], '<', '/dev/null', '>', \$out, '2>', \$err,
+		IPC::Run::timer($PostgreSQL::Test::Utils::timeout_default));
+
+	$run->finish;
+	my $shown = join(' ', $script, @arguments);
+	is(($run->full_results)[0] >> 8, 2, "$shown: exits with 2");
+	like($err, qr/\A\Q$name\E: $reason\n\z/, "$shown: says why");
+	is($out, '', "$shown: does nothing");
+	return;
+}
+
+my @scripts = map { s/\A\Q$top\E\///r } grep { slurp_file($_) =~ /^main "\$@"$/m } glob("$top/test/*.sh $top/bench/*.sh");
+cmp_ok(scalar @scripts, '>=', 6, 'there are scripts');
+for my $script (@scripts)
+{
+	refuses(qr/unknown option "--nonsense"; see --help/, $script, '--nonsense');
+	refuses(qr/unknown option "--pg=15"; see --help/, $script, '--pg=15');
+	refuses(qr/--pg needs a value: --pg MAJOR/, $script, '--pg');
+	refuses(qr/unknown (argument|step) "nonsense"; see --help/, $script, 'nonsense') if $script !~ /instructions/;    # takes expressions
+
+	my ($out, $err) = run_command([ 'bash', "$top/$script", '--help' ]);
+	like($out, qr/\AUsage: \Q$script\E .*^  --pg MAJOR /ms, "$script --help");
+}
+refuses(qr/snowflake supports PostgreSQL 15 .*/, 'test/check.sh', '--pg', '14');
+refuses(qr/there is no test "nonsense" in the steps .*/, 'test/check.sh', '--only', 'nonsense');
+refuses(qr/--minutes needs a value: --minutes N/, 'test/check.sh', '--minutes', 'many', 'soak');
+refuses(qr/--minutes is for the steps .*/, 'test/check.sh', '--minutes', '5', '--only', 'mint');
+refuses(qr/--seed is for the steps .*/, 'test/check.sh', '--seed', '5', '--only', 'mint');
+refuses(qr/--all and --pg exclude each other/, 'test/check.sh', '--all', '--pg', '15');
+refuses(qr/--pg and --pg-config exclude each other/, 'test/check.sh', '--pg', '15', '--pg-config', '/bin/true');
+refuses(qr/".*true" is no pg_config: .*/, 'test/check.sh', '--pg-config', '/bin/true');
+refuses(qr/--quick and --smoke exclude each other/, 'bench/run.sh', '--quick', '--smoke');
+refuses(qr/.*nonsense.*/, 'bench/run.sh', '--only', 'nonsense');
+is_deeply([ glob("$scratch/*") ], [], 'nothing is left');
+
+done_testing();
