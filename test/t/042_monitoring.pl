@@ -84,6 +84,7 @@ is_deeply([ grep { $triage !~ /`$_`/ } @alerts ], [], 'and the list of what you 
 my $node = new_server('monitored', clock => 1, conf => <<'CONF');
 snowflake.layout = 'epoch=2025-01-01 unit=10ms fields=timestamp:40,shard:4,sequence:4'
 snowflake.reserve = 2s
+max_prepared_transactions = 5
 CONF
 $node->stop;
 set_disk($node, '');
@@ -177,6 +178,15 @@ $statements = "BEGIN; SELECT 'holds ' || count(snowflake_nextval(3));\n";
 $session->pump until $printed =~ /holds 1\n/;
 is(values_of('snowflake_mark', 'datname'), 'postgres', 'a transaction that has minted holds it');
 cmp_ok(values_of('snowflake_mark', 'held_seconds'), '>=', 0, 'and since when');
+$statements = "COMMIT;\nBEGIN; CREATE TABLE of_no_id (); PREPARE TRANSACTION 'has minted nothing';\n"
+  . "SELECT 'lets go ' || count(*) FROM pg_prepared_xacts;\n";
+$session->pump until $printed =~ /lets go 1\n/;
+is(values_of('snowflake_mark', 'datname'), '', 'one that is prepared and has minted nothing does not');
+$statements = "BEGIN; SELECT count(snowflake_nextval(3)); PREPARE TRANSACTION 'has minted';\nSELECT 'prepared ' || count(*) FROM pg_prepared_xacts;\n";
+$session->pump until $printed =~ /prepared 2\n/;
+is(values_of('snowflake_mark', 'datname'), 'postgres', 'one that has minted does');
+cmp_ok(values_of('snowflake_mark', 'held_seconds'), '<', 600, 'since it minted');
+$node->safe_psql('postgres', q{ROLLBACK PREPARED 'has minted'; ROLLBACK PREPARED 'has minted nothing'});
 
 # the disk full
 set_disk($node, 'write=ENOSPC');
