@@ -1,4 +1,4 @@
-# MarksTest.pm -- what the tests of marks that travel share
+# MarksTest.pm -- what the tests of the mark, and of marks that travel, share
 #
 # Writers that commit late, roll back, go back to savepoints and prepare; a job
 # that publishes marks; readers that remember their last id; and a comparison of
@@ -20,73 +20,109 @@ our @EXPORT = qw(
   begin_reading read_so_far all_are_read missed_by
 );
 
-# The tables, and one transaction of a writer, in one of the ways in which rows are
-# written.
+# The tables, and the procedures of a writer.  "how" says in which way a row was written.
 sub create_events
 {
 	my ($node) = @_;
+	my $rows = PostgreSQL::Test::Utils::tempdir() . '/rows';
 
-	$node->safe_psql('postgres', <<'SQL');
+	append_to_file($rows, "copied\n" x 50);
+	$node->safe_psql('postgres', <<"SQL");
 CREATE TABLE events (id snowflake PRIMARY KEY DEFAULT snowflake_nextval(), how text NOT NULL);
 CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint NOT NULL, published_at timestamptz NOT NULL);
 
-CREATE PROCEDURE write(way integer) LANGUAGE plpgsql AS $$
+-- A transaction, in one of the ways in which rows are written
+CREATE PROCEDURE write(way integer, pause float8) LANGUAGE plpgsql AS \$\$
 BEGIN
     CASE way
     WHEN 0 THEN
         INSERT INTO events (how) VALUES ('one');
     WHEN 1 THEN
-        INSERT INTO events (how) SELECT 'many' FROM generate_series(1, 30);
+        INSERT INTO events (how) SELECT 'many' FROM generate_series(1, 100);
     WHEN 2 THEN
-        INSERT INTO events (how) VALUES ('late');
-        PERFORM pg_sleep(random() * 0.05);
+        INSERT INTO events VALUES (snowflake_nextval(snowflake_shard(snowflake_nextval())), 'named shard');
     WHEN 3 THEN
+        WITH first AS (INSERT INTO events (how) SELECT 'cte' FROM generate_series(1, 5) RETURNING id)
+        INSERT INTO events (how) SELECT 'after ' || id FROM first;
+    WHEN 4 THEN
+        COPY events (how) FROM '$rows';
+    WHEN 5 THEN
         BEGIN
             INSERT INTO events (how) VALUES ('undone');
             RAISE division_by_zero;
         EXCEPTION WHEN division_by_zero THEN
             INSERT INTO events (how) VALUES ('after an exception');
         END;
-    WHEN 4 THEN
-        PERFORM snowflake_nextval();
-        PERFORM pg_sleep(random() * 0.01);
-        INSERT INTO events (how) VALUES ('minted before');
+    WHEN 6 THEN
+        PERFORM snowflake_nextval();      -- no row at all, or one much later
+        IF random() < 0.5 THEN
+            PERFORM pg_sleep(random() * 0.01);
+            INSERT INTO events (how) VALUES ('minted before');
+        END IF;
     ELSE
         BEGIN
             INSERT INTO events (how) SELECT 'in a block' FROM generate_series(1, 3);
         EXCEPTION WHEN division_by_zero THEN
         END;
+        INSERT INTO events (how) VALUES ('after a block');
     END CASE;
-END $$;
+    IF random() < 0.3 THEN      -- a late commit
+        PERFORM pg_sleep(random() * random() * (0.02 + pause));
+    END IF;
+END \$\$;
 
-CREATE PROCEDURE write_all(transactions integer) LANGUAGE plpgsql AS $$
+-- All transactions of a writer, with pauses of so many seconds at most
+CREATE PROCEDURE write_all(transactions integer, pause float8) LANGUAGE plpgsql AS \$\$
 BEGIN
     FOR n IN 1 .. transactions LOOP
-        CALL write(n % 6);
+        CALL write(n % 8, pause);
         IF random() < 0.1 THEN ROLLBACK; ELSE COMMIT; END IF;
-        -- the reader and the server's own workers need the processor, too
-        PERFORM pg_sleep(random() * 0.03);
+        IF pause > 0 THEN
+            PERFORM pg_sleep(random() * pause);
+        END IF;
     END LOOP;
-END $$;
+END \$\$;
 SQL
 	return;
 }
 
-# Start writers of so many transactions each: three that call the procedure, and
-# one that prepares.  Names of what is prepared begin with "name".
+# What a writer does that has savepoints, and transactions that are prepared.  Their
+# names begin with "name".
+sub prepares
+{
+	my ($transactions, $name, $pause) = @_;
+	my $script = '';
+
+	for my $n (1 .. $transactions)
+	{
+		$script .= <<"SQL";
+BEGIN;
+INSERT INTO events (how) VALUES ('before a savepoint');
+SAVEPOINT s; INSERT INTO events (how) VALUES ('undone'); ROLLBACK TO s;
+SAVEPOINT t; INSERT INTO events (how) VALUES ('in a savepoint'); RELEASE t;
+COMMIT;
+BEGIN;
+INSERT INTO events (how) SELECT 'prepared' FROM generate_series(1, 3);
+SAVEPOINT s; INSERT INTO events (how) VALUES ('undone'); ROLLBACK TO s;
+PREPARE TRANSACTION '$name $n';
+INSERT INTO events (how) VALUES ('meanwhile');
+SELECT pg_sleep(random() * $pause) \\g /dev/null
+SQL
+		$script .= ($n % 4 ? 'COMMIT' : 'ROLLBACK') . " PREPARED '$name $n';\n";
+	}
+	return $script;
+}
+
+# Start writers of so many transactions each: "writers" that call the procedure, 3 if it
+# is not said, and one that prepares.  They leave the processor to others in "pause".
 sub begin_events
 {
 	my ($node, $transactions, $name, %options) = @_;
-	my $prepared = '';
+	my $pause = delete $options{pause} // 0.03;
+	my $writers = delete $options{writers} // 3;
 
-	for my $n (1 .. $transactions / 4)
-	{
-		$prepared .= "BEGIN; INSERT INTO events (how) VALUES ('prepared'); SAVEPOINT s; INSERT INTO events (how) VALUES ('undone'); ROLLBACK TO s; "
-		  . "SAVEPOINT t; INSERT INTO events (how) VALUES ('in a savepoint'); RELEASE t; PREPARE TRANSACTION '$name $n';\n"
-		  . "INSERT INTO events (how) VALUES ('meanwhile'); SELECT pg_sleep(random() * 0.02) \\g /dev/null\n"
-		  . ($n % 4 ? 'COMMIT' : 'ROLLBACK') . " PREPARED '$name $n';\n";
-	}
-	return map { start_session($node, $_, %options) } ("CALL write_all($transactions)") x 3, $prepared;
+	return map { start_session($node, $_, %options) } ("CALL write_all($transactions, $pause)") x $writers,
+	  prepares($pause > 0 ? $transactions / 4 : $transactions, $name, $pause);
 }
 
 # Wait for the writers, and write the row that tells readers that they are done.

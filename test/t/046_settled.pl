@@ -10,6 +10,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/../perl";
 
+use MarksTest;
 use PostgreSQL::Test::Utils;
 use SnowflakeTest;
 use Test::More;
@@ -21,119 +22,42 @@ my $WRITERS = 16;
 my $node = new_server('settled', conf => <<'CONF');
 snowflake.shards = '0-3'
 max_prepared_transactions = 20
+track_commit_timestamp = on
 synchronous_commit = off
 snowflake.reserve = 2s
 CONF
-my $rows_to_copy = PostgreSQL::Test::Utils::tempdir() . '/rows';
-append_to_file($rows_to_copy, "copied\n" x 50);
-
-$node->safe_psql('postgres', <<"SQL");
-CREATE TABLE events (id snowflake PRIMARY KEY DEFAULT snowflake_nextval(), how text);
+create_events($node);
+$node->safe_psql('postgres', <<'SQL');
 CREATE TABLE others (id snowflake PRIMARY KEY DEFAULT snowflake_nextval(), how text);
 CREATE UNLOGGED TABLE got (reader text, place bigserial, id bigint);
-CREATE SEQUENCE writers_done;
+CREATE UNLOGGED TABLE polls (reader text, last bigint, newest bigint, mark bigint, snapshot pg_snapshot);
 
--- One transaction of a writer, in one of the ways in which rows are written
-CREATE PROCEDURE write(way integer) LANGUAGE plpgsql AS \$\$
-BEGIN
-    CASE way
-    WHEN 0 THEN
-        INSERT INTO events (how) VALUES ('one');
-    WHEN 1 THEN
-        INSERT INTO events (how) SELECT 'many' FROM generate_series(1, 100);
-    WHEN 2 THEN
-        INSERT INTO events VALUES (snowflake_nextval(floor(random() * 4)::int), 'named shard');
-    WHEN 3 THEN
-        WITH first AS (INSERT INTO events (how) SELECT 'cte' FROM generate_series(1, 5) RETURNING id)
-        INSERT INTO events (how) SELECT 'after ' || id FROM first;
-    WHEN 4 THEN
-        COPY events (how) FROM '$rows_to_copy';
-    WHEN 5 THEN
-        BEGIN
-            INSERT INTO events (how) VALUES ('undone');
-            RAISE division_by_zero;
-        EXCEPTION WHEN division_by_zero THEN
-            INSERT INTO events (how) VALUES ('after an exception');
-        END;
-    WHEN 6 THEN
-        PERFORM snowflake_nextval();      -- no row at all, or one much later
-        IF random() < 0.5 THEN
-            PERFORM pg_sleep(random() * 0.01);
-            INSERT INTO events (how) VALUES ('late');
-        END IF;
-    ELSE
-        BEGIN
-            INSERT INTO events (how) SELECT 'in a block' FROM generate_series(1, 3);
-        EXCEPTION WHEN division_by_zero THEN
-        END;
-        INSERT INTO events (how) VALUES ('after a block');
-    END CASE;
-    IF random() < 0.3 THEN
-        PERFORM pg_sleep(random() * random() * random() * 0.05);
-    END IF;
-END \$\$;
-
--- All transactions of a writer
-CREATE PROCEDURE write_all(transactions integer) LANGUAGE plpgsql AS \$\$
-BEGIN
-    FOR n IN 1 .. transactions LOOP
-        CALL write(n % 8);
-        IF random() < 0.1 THEN ROLLBACK; ELSE COMMIT; END IF;
-    END LOOP;
-    PERFORM nextval('writers_done');
-END \$\$;
-
--- A reader: one statement a poll, each in a transaction of its own
-CREATE PROCEDURE read_all(me text, writers bigint) LANGUAGE plpgsql AS \$\$
+-- A reader: one statement a poll, each in a transaction of its own, until it has read the
+-- row "end", which was written after all others, and nothing follows
+CREATE PROCEDURE read_all(me text) LANGUAGE plpgsql AS $$
 DECLARE
     last bigint := 0;
     newest bigint;
-    is_done boolean;
+    page_has_end boolean;
+    has_end boolean := false;
 BEGIN
     LOOP
         WITH page AS (
-            SELECT id FROM events WHERE id > last AND id < snowflake_settled() ORDER BY id LIMIT 1000),
+            SELECT id, how FROM events WHERE id > last AND id < snowflake_settled() ORDER BY id LIMIT 1000),
         kept AS (
-            INSERT INTO got (reader, id) SELECT me, id FROM page)
-        SELECT max(id) INTO newest FROM page;
+            INSERT INTO got (reader, id) SELECT me, id FROM page),
+        noted AS (
+            INSERT INTO polls SELECT me, last, max(id), snowflake_settled(), pg_current_snapshot() FROM page HAVING count(*) > 0)
+        SELECT max(id), bool_or(how = 'end') INTO newest, page_has_end FROM page;
         COMMIT;
-        IF newest IS NULL THEN
-            EXIT WHEN is_done;
-            -- a statement of its own, so that the next one sees all rows if this is so
-            is_done := (SELECT last_value >= writers AND is_called FROM writers_done);
-            COMMIT;
-            is_done := is_done AND snowflake_settled() > (SELECT max(id) FROM events);
-            COMMIT;
-        ELSE
-            last := newest;
-        END IF;
+        EXIT WHEN newest IS NULL AND has_end;
+        has_end := has_end OR coalesce(page_has_end, false);
+        last := coalesce(newest, last);
     END LOOP;
-END \$\$;
+END $$;
 SQL
 
 # --- Everybody at once
-
-# one writer has savepoints, and transactions that are prepared
-sub prepared_ones
-{
-	my ($count) = @_;
-	my $script = '';
-
-	for my $n (1 .. $count)
-	{
-		$script .= <<"SQL";
-BEGIN;
-INSERT INTO events (how) VALUES ('before a savepoint');
-SAVEPOINT s; INSERT INTO events (how) VALUES ('undone'); ROLLBACK TO s;
-SAVEPOINT t; INSERT INTO events (how) VALUES ('in a savepoint'); RELEASE t;
-COMMIT;
-BEGIN; INSERT INTO events (how) SELECT 'prepared' FROM generate_series(1, 3); PREPARE TRANSACTION 'p$n';
-INSERT INTO events (how) VALUES ('meanwhile');
-SQL
-		$script .= ($n % 4 ? 'COMMIT' : 'ROLLBACK') . " PREPARED 'p$n';\n";
-	}
-	return $script . "SELECT nextval('writers_done');\n";
-}
 
 my $began = time();
 my %level = (
@@ -141,19 +65,18 @@ my %level = (
 	'repeatable read' => 'rr',
 	'serializable' => 'ser');
 my @readers = map {
-	start_session($node, "SET default_transaction_isolation = '$_'; CALL read_all('$level{$_}', $WRITERS)")
+	start_session($node, "SET default_transaction_isolation = '$_'; CALL read_all('$level{$_}')")
 } sort keys %level;
-my $each = int($ROWS / ($WRITERS - 1) / 18) + 1;    # transactions, of 18 rows that stay
-my @writers = map { start_session($node, "CALL write_all($each)") } 2 .. $WRITERS;
+my $each = int($ROWS / $WRITERS / 17) + 1;    # transactions, of 17 rows that stay
 
-push @writers, start_session($node, prepared_ones($each));
-for my $session (@writers, @readers)
+end_events($node, begin_events($node, $each, 'p', writers => $WRITERS - 1, pause => 0));
+for my $session (@readers)
 {
 	finish_session($session) or die $session->{err};
 }
 my $rows = $node->safe_psql('postgres', 'SELECT count(*) FROM events');
 cmp_ok($rows, '>', $ROWS, sprintf('%d rows are written, in %.0f s', $rows, time() - $began));
-is($node->safe_psql('postgres', 'SELECT count(DISTINCT how) FROM events WHERE how !~ $$^after [0-9]$$ AND how <> $$undone$$'),
+is($node->safe_psql('postgres', 'SELECT count(DISTINCT how) FROM events WHERE how !~ $$^after [0-9]$$ AND how <> $$end$$'),
 	13, 'in all the ways');
 for my $level (sort keys %level)
 {
@@ -166,10 +89,12 @@ SELECT (SELECT count(*) FROM events WHERE NOT EXISTS (SELECT FROM got WHERE read
 SQL
 }
 
+# each row that was missed, and the polls that passed it
 diag($node->safe_psql('postgres', <<'SQL')) if !Test::More->builder->is_passing;
-SELECT got.reader, how, id, xmin, id > got.last AS is_after_the_last_that_was_read
-  FROM events CROSS JOIN (SELECT reader, max(id) AS last FROM got GROUP BY reader) AS got
- WHERE NOT EXISTS (SELECT FROM got AS g WHERE g.reader = got.reader AND g.id = events.id) ORDER BY 1, 3
+SELECT polls.*, how, id, events.xmin, pg_xact_commit_timestamp(events.xmin) AS committed, clock_timestamp() AS now
+  FROM events CROSS JOIN polls
+ WHERE id > last AND id <= newest AND NOT EXISTS (SELECT FROM got WHERE got.reader = polls.reader AND got.id = events.id)
+ ORDER BY reader, id
 SQL
 
 # --- What a reader may count on
