@@ -10,7 +10,8 @@
 # The server runs under valgrind's callgrind, which counts what each of its
 # processes executes.  One session runs a statement over N rows, another over
 # 2N; the difference is what N rows take.  Less the same for a function that
-# does nothing, and over N, that is a call.
+# does nothing, and over N, that is a call.  With "commit" before the expression,
+# each row is a transaction that has an xid, evaluates it, and commits.
 #
 # Two things are not as they would be.  valgrind has the kernel read the clock,
 # so that reading it costs a few instructions here and some twenty more in
@@ -26,6 +27,7 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
 CALLS=100000
+COMMITS=5000
 EXPRESSIONS=(
     'clock_and_lock()'
     'snowflake_nextval()'
@@ -36,6 +38,7 @@ EXPRESSIONS=(
     "snowflake_timestamp(id, 'discord')"
     'snowflake_timestamp(id, layout)'
     'snowflake_shard(id)'
+    'commit snowflake_nextval()'
 )
 
 usage() {
@@ -45,7 +48,8 @@ Usage: bench/instructions.sh [--pg MAJOR] [--annotate] [EXPRESSION...]
 Print the instructions that a call of each function takes, over those of a
 function that does nothing.  An expression is SQL that yields a bigint or what
 casts to one silently; it can use the columns "id", a bigint, and "layout",
-a text.  Without any:
+a text.  After the word "commit", it is evaluated in a transaction of its own,
+without these columns.  Without any:
 
 $(printf '  %s\n' "${EXPRESSIONS[@]}")
 
@@ -68,14 +72,28 @@ END
         --log="$COPY/server.log" -p "$COPY/postgres"
 }
 
+# The rows of an expression.
+rows_of() {
+    case $1 in
+        'commit '*) echo "$COMMITS" ;;
+        *) echo "$CALLS" ;;
+    esac
+}
+
+# Evaluate the expression for each of $2 rows.
+statement() {
+    case $1 in
+        'commit '*) echo "DO \$\$ BEGIN FOR n IN 1 .. $2 LOOP PERFORM pg_current_xact_id(), ${1#commit }; COMMIT; END LOOP; END \$\$" ;;
+        *) echo "SELECT count($1) FROM generate_series(1, $2) AS id(id), (SELECT text 'twitter' OFFSET 0) AS one(layout)" ;;
+    esac
+}
+
 # The profile of a session that evaluates the expression for each of $2 rows.
 # It is written when the session's process has ended.
 profile() {
     local pid file
     pid=$(with_server psql -XAtq --set=ON_ERROR_STOP=1 \
-        -c 'SELECT pg_backend_pid()' -c "
-        SELECT count($1) FROM generate_series(1, $2) AS id(id),
-            (SELECT text 'twitter' OFFSET 0) AS one(layout)") ||
+        -c 'SELECT pg_backend_pid()' -c "$(statement "$1" "$2")") ||
         die "cannot evaluate $1"
     pid=${pid%%$'\n'*}
     file=${SCRATCH[0]}/tmp/callgrind.$pid
@@ -96,18 +114,19 @@ total() {
 # Instructions per call, the statement's own included.
 count() {
     local once twice
-    once=$(profile "$1" "$CALLS") || return
-    twice=$(profile "$1" "$((2 * CALLS))") || return
+    once=$(profile "$1" "$(rows_of "$1")") || return
+    twice=$(profile "$1" "$((2 * $(rows_of "$1")))") || return
     echo $(($(total "$twice") - $(total "$once")))
 }
 
 # The functions of the extension, each with what it calls.  What the compiler
 # put into another function is a line of the file that it comes from.
 show_annotation() {
-    local file
-    file=$(profile "$1" "$((2 * CALLS))") || return
+    local file calls
+    calls=$((2 * $(rows_of "$1")))
+    file=$(profile "$1" "$calls") || return
     callgrind_annotate --inclusive=yes --threshold=100 --show-percs=no --auto=no "$file" |
-        awk -v calls=$((2 * CALLS)) '
+        awk -v calls="$calls" '
             $2 ~ /\/tree\/src\// {
                 instructions = $1
                 gsub(",", "", instructions)
@@ -120,6 +139,7 @@ show_annotation() {
 # What does nothing with the same arguments.
 nothing_like() {
     case $1 in
+        'commit '*) echo 'commit noop()' ;;
         *layout*) echo 'noop(id, layout)' ;;
         *'(id,'*) echo "noop(id, 'twitter')" ;;
         *'(id'*) echo 'noop(id)' ;;
@@ -128,7 +148,7 @@ nothing_like() {
 }
 
 main() {
-    local expression nothing instructions
+    local expression nothing instructions rows
     local -A counted=()         # what does nothing -> instructions
     parse_options 'pg=MAJOR annotate ...' "$@"
     ((${#arguments[@]})) || arguments=("${EXPRESSIONS[@]}")
@@ -138,6 +158,7 @@ main() {
     make_copy ''
     start_measured_server "shared_buffers = 16MB
 autovacuum = off
+synchronous_commit = off
 checkpoint_timeout = 1h
 work_mem = 64MB
 jit = off
@@ -152,8 +173,9 @@ snowflake.shards = '0-7'"
         nothing=$(nothing_like "$expression")
         [[ ${counted[$nothing]-} ]] || counted[$nothing]=$(count "$nothing")
         instructions=$(count "$expression") || exit
+        rows=$(rows_of "$expression")
         printf '%-44s %12d\n' "$expression" \
-            $(((instructions - counted["$nothing"] + CALLS / 2) / CALLS))
+            $(((instructions - counted["$nothing"] + rows / 2) / rows))
         [[ -z $annotate ]] || show_annotation "$expression"
     done
 }

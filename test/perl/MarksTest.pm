@@ -21,9 +21,11 @@ our @EXPORT = qw(
 );
 
 # The tables, and the procedures of a writer.  "how" says in which way a row was written.
+# Where shards change hands, a writer must not name one: "names_none".
 sub create_events
 {
-	my ($node) = @_;
+	my ($node, %options) = @_;
+	my $shard = $options{names_none} ? '' : 'snowflake_shard(snowflake_nextval())';
 	my $rows = PostgreSQL::Test::Utils::tempdir() . '/rows';
 
 	append_to_file($rows, "copied\n" x 50);
@@ -40,7 +42,7 @@ BEGIN
     WHEN 1 THEN
         INSERT INTO events (how) SELECT 'many' FROM generate_series(1, 100);
     WHEN 2 THEN
-        INSERT INTO events VALUES (snowflake_nextval(snowflake_shard(snowflake_nextval())), 'named shard');
+        INSERT INTO events VALUES (snowflake_nextval($shard), 'named shard');
     WHEN 3 THEN
         WITH first AS (INSERT INTO events (how) SELECT 'cte' FROM generate_series(1, 5) RETURNING id)
         INSERT INTO events (how) SELECT 'after ' || id FROM first;
@@ -135,16 +137,17 @@ sub end_events
 	return;
 }
 
-# A job that publishes the mark until it has passed the row "end".
+# A job that publishes the mark until it has passed the row "end", or so many of them.
 sub begin_publishing
 {
 	my ($node, $server, %options) = @_;
+	my $ends = delete $options{ends} // 1;
 
 	return start_session($node, <<"SQL", %options);
 DO \$\$
 BEGIN
     LOOP
-        EXIT WHEN snowflake_publish_mark('$server') > (SELECT max(id) FROM events WHERE how = 'end');
+        EXIT WHEN snowflake_publish_mark('$server') > (SELECT max(id) FROM events WHERE how = 'end' HAVING count(*) >= $ends);
         COMMIT;
         PERFORM pg_sleep(0.01);
     END LOOP;
