@@ -25,9 +25,9 @@ my $jar = '/usr/share/java/postgresql.jar';
 local $ENV{NODE_PATH} = '/usr/share/nodejs';
 local $ENV{PYTHONDONTWRITEBYTECODE} = 1;
 
-shows_what_is_tested('doc/clients.md', 'sql|sh|python|java|javascript|ini',
+shows_what_is_tested('doc/clients.md', 'sh|python|java|javascript|ini',
 	map { "$clients/$_" }
-	  qw(photos.sql psql_client.sh psycopg_client.py pgbouncer_clients.py JdbcClient.java node_postgres_client.js pgbouncer.ini));
+	  qw(psql_client.sh psycopg_client.py pgbouncer_clients.py JdbcClient.java node_postgres_client.js pgbouncer.ini));
 
 my $node = stack_server('clients', tcp => 1);    # the JDBC driver knows TCP only
 

@@ -1,6 +1,6 @@
-# doc/from_serial.md and doc/from_uuid.md: tables of three levels, one of which
-# refers to itself, get keys with the times of their rows.  Both pages run as they
-# are.  The second one runs while others write by UUID, and later by id: no row is
+# doc/migration.md, rows with numbers and rows with UUIDs: tables of three levels, one
+# of which refers to itself, get keys with the times of their rows.  Both sections run
+# as they are.  The second one runs while others write by UUID, and later by id: no row is
 # lost, no write fails, and no reference changes.
 
 use strict;
@@ -15,12 +15,13 @@ use Test::More;
 # --- in one transaction
 
 my $serial = new_server('serial', conf => "timezone = 'UTC'");
-page_runs($serial, 'from_serial', page_text('doc/from_serial.md'));
-is($serial->safe_psql('postgres', <<'SQL'), '302|10000|20000|t', 'there and back, all is there, and under the old numbers');
+my ($by_number, $by_uuid) = page_text('doc/migration.md') =~ /^(## Rows with numbers\n.*?)(^## Rows with UUIDs\n.*)/ms;
+page_runs($serial, 'rows with numbers', $by_number);
+is($serial->safe_psql('postgres', <<'SQL'), '301|10000|20000|t', 'all is there, and the tables of ids have the old numbers');
 SELECT (SELECT count(*) FROM accounts), (SELECT count(*) FROM orders), (SELECT count(*) FROM lines),
-       (SELECT bool_and(name = 'account ' || id) FROM accounts WHERE id <= 300)
+       (SELECT bool_and(name = 'account ' || old) FROM accounts JOIN accounts_ids ON new = id)
 SQL
-is($serial->safe_psql('postgres', <<'SQL'), 'bigint|t', 'with the types and keys of before');
+is($serial->safe_psql('postgres', <<'SQL'), 'snowflake|t', 'with the type of an id, and all keys');
 SELECT (SELECT string_agg(DISTINCT format_type(atttypid, NULL), ',') FROM pg_attribute
          WHERE attrelid IN ('accounts'::regclass, 'orders'::regclass, 'lines'::regclass) AND attname IN ('id', 'invited_by', 'account', 'order_id')),
        (SELECT count(*) = 3 AND bool_and(convalidated) FROM pg_constraint WHERE contype = 'f')
@@ -30,11 +31,10 @@ $serial->stop;
 # --- while others write
 
 my $node = new_server('uuid', conf => "timezone = 'UTC'\nfsync = off");
-my $page = page_text('doc/from_uuid.md');
 my ($example, $add, $fill_to_refer, $swap_and_on) =
-  $page =~ /^(.*?)(?=^## 1\. Add)(.*?)(?=^## 2\. Fill)(.*?)(?=^## 4\. Swap)(.*)/ms;
+  $by_uuid =~ /^(.*?)(?=^### 1\. Add)(.*?)(?=^### 2\. Fill)(.*?)(?=^### 4\. Swap)(.*)/ms;
 my ($swap, $check, $back, $remove) =
-  $swap_and_on =~ /^(.*?)(?=^## 5\.)(.*?)(?=^## Back)(.*?)(?=^## 6\.)(.*)/ms;
+  $swap_and_on =~ /^(.*?)(?=^### 5\.)(.*?)(?=^### Back)(.*?)(?=^### 6\.)(.*)/ms;
 
 page_runs($node, 'the example', $example);
 
@@ -171,6 +171,25 @@ is_sound('after the swap');
 @writers = start_writers('true');
 push @writers, start_writers('false');
 runs_on('back', $back);
+runs_on('forth', <<'MD');
+```sql
+CREATE UNIQUE INDEX CONCURRENTLY accounts_id ON accounts (id);
+CREATE UNIQUE INDEX CONCURRENTLY orders_id ON orders (id);
+CREATE UNIQUE INDEX CONCURRENTLY lines_id ON lines (order_id, n);
+```
+```sql
+BEGIN;
+SET LOCAL lock_timeout = '500ms';
+LOCK TABLE accounts, orders, lines;
+ALTER TABLE lines DROP CONSTRAINT lines_order_fkey, DROP CONSTRAINT lines_pkey, ADD CONSTRAINT lines_pkey PRIMARY KEY USING INDEX lines_id;
+ALTER TABLE orders DROP CONSTRAINT orders_account_fkey, DROP CONSTRAINT orders_pkey, ADD CONSTRAINT orders_pkey PRIMARY KEY USING INDEX orders_id;
+ALTER TABLE accounts DROP CONSTRAINT accounts_invited_by_fkey, DROP CONSTRAINT accounts_pkey, ADD CONSTRAINT accounts_pkey PRIMARY KEY USING INDEX accounts_id;
+ALTER TABLE accounts ADD FOREIGN KEY (invited_by_id) REFERENCES accounts;
+ALTER TABLE orders ADD FOREIGN KEY (account_id) REFERENCES accounts ON DELETE CASCADE;
+ALTER TABLE lines ADD FOREIGN KEY (order_id) REFERENCES orders ON DELETE CASCADE;
+COMMIT;
+```
+MD
 stop_writers('back and forth', @writers);
 is_sound('after back and forth');
 page_runs($node, 'check', $check =~ s/^SELECT bool_and\(id::timestamptz BETWEEN.*?;\n//msr =~ s/( times_kept\n-+\n t\n\(1 row\)\n\n)(?=\1)//r);

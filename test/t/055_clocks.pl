@@ -1,4 +1,4 @@
-# doc/clocks.md: a leap second sets the clock back by a second.  With the default
+# doc/availability.md, clocks: a leap second sets the clock back by a second.  With the default
 # tolerance calls wait for it and none fails; ids stay unique and in order.  A
 # second that is left out makes nobody wait.  004_clock.pl has less tolerance.
 
@@ -13,7 +13,7 @@ use Test::More;
 
 my $node = new_server('clocks', clock => 1, conf => "fsync = off\nsnowflake.shards = '1'");
 
-like(page_text('doc/clocks.md'), qr/clock_tolerance` is `1s` by default/, 'the page says what the default is');
+like(page_text('doc/availability.md'), qr/clock_tolerance` is `1s` by default/, 'the page says what the default is');
 is($node->safe_psql('postgres', 'SHOW snowflake.clock_tolerance'), '1s', 'and it is');
 $node->safe_psql('postgres', <<'SQL');
 CREATE TABLE ids (n bigserial, who int, id snowflake);

@@ -1,4 +1,4 @@
-# The statement of doc/orms.md that changes the type of a partition key, on trees that
+# The statement of doc/clients.md that changes the type of a partition key, on trees that
 # the page does not show: partitions by shard with partitions by time below them, and
 # a default partition.  There and back, each row keeps its id and its place.
 
@@ -12,7 +12,7 @@ use SnowflakeTest;
 use Test::More;
 
 my $node = new_server('partitioned_type', conf => "snowflake.shards = '5-8'");
-my ($statement) = map { $_->[1] } grep { $_->[1] =~ /^\\set relation clicks\n/ } fenced_blocks(page_text('doc/orms.md'));
+my ($statement) = map { $_->[1] } grep { $_->[1] =~ /^\\set relation clicks\n/ } fenced_blocks(page_text('doc/clients.md'));
 
 $node->safe_psql('postgres', <<'SQL');
 CREATE TABLE "the clicks" (
