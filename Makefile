@@ -8,7 +8,7 @@
 #
 # test/check.sh does all of it on throwaway servers.
 
-EXTENSION  = snowflake snowflake_registry
+EXTENSION  = snowflake snowflake_registry snowflake_plain
 MODULE_big = snowflake
 OBJS = \
 	src/conninfo.o \
@@ -45,7 +45,7 @@ OBJS = \
 # does, the others need no C.
 SQL_PARTS  = core marks partitions layout_change keys audit check dependents end
 DATA_built = sql/snowflake--1.0.sql
-DATA       = $(patsubst $(srcdir)/%,%,$(wildcard $(srcdir)/sql/snowflake--*--*.sql $(srcdir)/sql/snowflake_registry--*.sql))
+DATA       = $(patsubst $(srcdir)/%,%,$(wildcard $(srcdir)/sql/snowflake--*--*.sql $(srcdir)/sql/snowflake_registry--*.sql $(srcdir)/sql/snowflake_plain--*.sql))
 PGFILEDESC = "snowflake - 64-bit time-ordered ids"
 
 # Only what the server calls is visible to other libraries.  The headers of 15 do

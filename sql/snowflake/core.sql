@@ -3,6 +3,16 @@
 -- complain if script is sourced in psql, rather than via CREATE EXTENSION
 \echo Use "CREATE EXTENSION snowflake" to load this file. \quit
 
+DO $$
+BEGIN
+    IF EXISTS (SELECT FROM pg_class JOIN pg_namespace AS n ON n.oid = relnamespace WHERE relname = 'snowflake_plain' AND nspname = current_schema()) THEN
+        RAISE duplicate_object USING
+            MESSAGE = format('snowflake_plain is in schema %I, with functions of the same names', current_schema()),
+            HINT = 'Create the extension in another schema: CREATE EXTENSION snowflake SCHEMA other. Then let the columns call its functions.';
+    END IF;
+END
+$$;
+
 -- The type: to bigint what varchar is to text.  Bit for bit a bigint, read and
 -- written by bigint's own functions, compared and indexed by bigint's own
 -- operators, which it reaches through an implicit cast that costs nothing.

@@ -103,6 +103,22 @@ for (@functions)
 	like($entry, qr/^- \*\*Errors:\*\*/m, "$form: errors");
 	like($entry, qr/^```sql\n[^`]*\b\Q$name\E\b[^`]*^```\n```text\n/m, "$form: an example, with its output");
 }
+
+# "C and plain" are those of snowflake_plain, with its arguments
+$node->safe_psql('postgres', q{CREATE SCHEMA plain; CREATE EXTENSION snowflake_plain SCHEMA plain; SELECT plain.snowflake_plain_setup('twitter', '5')});
+my %plain = map { $_ => 1 } split(/\n/, $node->safe_psql('postgres', <<'SQL'));
+SELECT format('%s(%s)', proname, regexp_replace(replace(pg_get_function_identity_arguments(oid), 'timestamp with time zone', 'timestamptz'), ', OUT .*', ''))
+  FROM pg_proc WHERE pronamespace = 'plain'::regnamespace AND proname NOT LIKE 'snowflake_plain%'
+SQL
+for my $name (sort keys %forms)
+{
+	my ($mark) = ($entries{$name} // '') =~ /^- \*\*In:\*\* (.*)$/m;
+
+	is($mark // '', (grep { /^$name\(/ } keys %plain) ? 'C and plain' : 'C only', "$name is marked");
+	next if ($mark // '') eq 'C only';
+	is_deeply([ grep { !delete $plain{ s/ →.*//r } } @{ $forms{$name} } ], [], "plain has the forms of $name");
+}
+is_deeply([ keys %plain ], [], 'and plain has no other function');
 is_deeply([ sort grep { !$entries{$_} } keys %forms ], [], 'each function has an entry');
 is_deeply([ sort(forms_of($entries{$_} // '', $_)) ], [ sort @{ $forms{$_} } ], "the forms of $_") for sort keys %forms;
 my %said = map { $_ => 1 } map { @$_ } values %forms;

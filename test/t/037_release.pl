@@ -111,7 +111,7 @@ for (
 # --- What it names is there
 
 ok(-f "$top/$_", "$_ exists") for map { grep { defined } @$_{qw(file docfile)} } values %{ $meta->{provides} };
-is(join(' ', sort keys %{ $meta->{provides} }), 'snowflake snowflake_registry', 'it provides the extensions');
+is(join(' ', sort keys %{ $meta->{provides} }), 'snowflake snowflake_plain snowflake_registry', 'it provides the extensions');
 for my $name (sort keys %{ $meta->{provides} })
 {
 	my $extension = $meta->{provides}{$name};
@@ -136,6 +136,7 @@ for (
 	[ 'rpm/postgresql-snowflake.spec' => qr/^Version:\s+(\S+)$/m ],
 	[ 'rpm/postgresql-snowflake.spec' => qr/^%changelog\n.* - (\S+)-\d+$/m ],
 	[ 'snowflake.control'             => qr/^default_version = '(.*)'$/m, $sql ],
+	[ 'snowflake_plain.control'       => qr/^default_version = '(.*)'$/m, $sql ],
 	[ 'snowflake_registry.control'    => qr/^default_version = '(.*)'$/m, $sql ],
 	[ 'src/compat.h'                  => qr/\.version = "([^"]+)"/, $sql ])
 {

@@ -118,12 +118,15 @@ for my $path (glob("$top/sql/snowflake/*.sql $top/sql/*_*.sql"))
 	{
 		my ($condition) = ($1);
 
-		if ($source =~ /\G\s*USING\s+MESSAGE = \(?(?:\s*SELECT )?(?:format\()?'((?:[^']|'')*)'/gc)
+		if ($source =~ /\G\s*USING\s+MESSAGE = \(?(?:\s*SELECT )?(?:(?:pg_catalog\.)?format\()?'((?:[^']|'')*)'/gc)
 		{
-			note_message($name, $1 =~ s/''/'/gr, (grep { $condition eq $_ } 'NOTICE', 'LOG', 'WARNING') ? undef : $condition);
+			# the reasons of a layout are C's, too, and stand in its table
+			my $text = $1 =~ s/''/'/gr;
+			$condition = 'NOTICE' if $text =~ s/^invalid layout: (?=.*[a-z])//;
+			note_message($name, $text, (grep { $condition eq $_ } 'NOTICE', 'LOG', 'WARNING') ? undef : $condition);
 		}
-		# the server's own
-		elsif ($source !~ /\G\s*USING\s+MESSAGE = message\b/gc)
+		# the server's own, or a way out of a block
+		elsif ($source !~ /\G\s*USING\s+MESSAGE = message\b/gc && $condition ne 'SQLSTATE')
 		{
 			push @unread, "$name: RAISE " . substr($source, $-[1], 60);
 		}

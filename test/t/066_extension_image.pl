@@ -55,7 +55,7 @@ my @files;
 find({ no_chdir => 1, wanted => sub { push @files, $File::Find::name =~ s/^\Q$image\E//r if -f } }, $image);
 is_deeply([ sort @files ], [
 		'/lib/snowflake.so', '/licenses/snowflake/LICENSE',
-		map { "/share/extension/$_" } 'snowflake--1.0.sql', 'snowflake.control', 'snowflake_registry--1.0.sql', 'snowflake_registry.control'
+		map { "/share/extension/$_" } 'snowflake--1.0.sql', 'snowflake.control', 'snowflake_plain--1.0.sql', 'snowflake_plain.control', 'snowflake_registry--1.0.sql', 'snowflake_registry.control'
 	], 'the image has what CloudNativePG looks for, and nothing else');
 my @needed = `readelf -d '$image/lib/snowflake.so'` =~ /\(NEEDED\).*\[(.*)\]/g;
 ok((grep { /^libpq\.so/ } @needed), 'its library is a client of libpq');

@@ -1,0 +1,601 @@
+/* snowflake_plain--1.0.sql */
+
+-- The ids of snowflake in SQL and PL/pgSQL alone, for servers that take no C
+-- extension.  Run this file in any way: paste it, put it into a migration, or say
+-- CREATE EXTENSION snowflake_plain.  Then, once for each database:
+--
+--	SELECT snowflake_plain_setup('twitter', '5');
+--
+-- That makes, in the schema of the function, two sequences for each shard, and functions
+-- with the names and the answers of the extension snowflake.  Ids are bigint.  It needs
+-- PostgreSQL 13 or later, and no right but to create in the schema.
+--
+-- THE MINTING RULE.  The value of snowflake_shard_N is a position, tick << sequence
+-- bits | sequence number, as in the C extension.  snowflake_open_N says whether the
+-- shard is open: NULL, that it was never called, is closed.  A call
+--
+--	1. looks whether the shard is open; if not, it goes to 4.
+--	2. draws a value, and then reads the clock.
+--	3. The value's tick is this one or one of the few before it: it is the id.  The
+--	   tick has not begun: the call waits for it, 10 s at most; then it is the id.
+--	   The tick is long over: the call drops the value.
+--	4. takes the gate, a lock on a table.  It closes the shard, reads the sequence, moves
+--	   it up to P, the first position of the clock's tick, opens the shard, leaves the
+--	   gate, and goes to 1.
+--
+-- Why no id repeats.  An id is a value with the shard, and nextval() gives no value twice
+-- while the sequence does not go back.  Only step 4 sets it:
+--
+--	a. The gate is held, so one session at a time sets it.
+--	b. A session that draws has seen the shard open.  In step 4 it is closed.  So only
+--	   sessions that were between 1 and 2 when it was closed can still draw, once each:
+--	   fewer values than the server can have processes, "sessions".
+--	c. The sequence is read after the closing.  It is set only if it is more than
+--	   "sessions" below P.  So it still is below P when it is set.  If it is nearer, it
+--	   is drawn up to P.
+--	d. Whoever is stopped in step 4 leaves the shard closed: the next call does step 4.
+--
+-- So neither the clock nor the time that a step takes matters to a, b, and c.
+--
+-- After a crash, WAL may be lost, and the sequence goes back with it.  Then the clock
+-- decides: no id was given whose tick is later than the clock was.  snowflake_open_N is
+-- unlogged: each recovery closes the shard, and who opens a closed shard moves the
+-- sequence past the present tick.  (Before 15 no sequence can be unlogged: after a crash
+-- an id that was not committed can be repeated if the server is up again within 16 ms,
+-- or within a tick that is longer.)
+--
+-- What repeats ids all the same; doc/managed.md shows each case:
+--
+--	- WAL that was lost (a crash with synchronous_commit off, a standby that lagged and
+--	  was promoted, a backup or dump that was restored) and a clock that is behind the
+--	  last lost id.
+--	- setval(), nextval() or ALTER SEQUENCE on these sequences, by their owner.
+--	- Two servers with one shard, or two databases of one server.
+--
+-- A note about locking: the gate is locked in a subtransaction that is always rolled
+-- back, so every way out of it gives the lock back.  setval() is not undone by it.  Who
+-- finds the gate locked waits for it with a lock that all who wait get at once.  Nobody
+-- waits for anything else with the gate locked.
+--
+-- A note about rights: snowflake_nextval() runs as its owner, so that callers need
+-- EXECUTE alone, and cannot touch the sequences.  It names the schema of each operator,
+-- because it has the caller's search_path: one of its own would cost as much as the id.
+
+-- A layout as numbers: the epoch (microseconds since 2000-01-01 UTC), the length of a
+-- tick (microseconds), the shift of the timestamp, bits and shift of the shard, bits and
+-- shift of the sequence number, the last tick that is minted in, and the first and the
+-- last tick whose time a server can hold.
+CREATE FUNCTION snowflake_plain_layout(layout text) RETURNS bigint[]
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    specification text := CASE layout
+        WHEN 'twitter' THEN 'epoch=1288834974657 unit=1ms fields=timestamp:41,datacenter:5,worker:5,sequence:12'
+        WHEN 'discord' THEN 'epoch=1420070400000 unit=1ms fields=timestamp:42,worker:5,process:5,sequence:12'
+        WHEN 'instagram' THEN 'epoch=1314220021721 unit=1ms fields=timestamp:41,shard:13,sequence:10'
+        WHEN 'sonyflake' THEN 'epoch=1409529600000 unit=10ms fields=timestamp:39,sequence:8,machine:16'
+        WHEN 'sonyflake2' THEN 'epoch=1735689600000 unit=10ms fields=timestamp:39,sequence:8,machine:16'
+        WHEN 'pgedge' THEN 'epoch=1672531200000 unit=1ms fields=timestamp:41,node:10,sequence:12'
+        WHEN 'mastodon' THEN 'epoch=0 unit=1ms fields=timestamp:48,sequence:16'
+        WHEN 'clickhouse' THEN 'epoch=0 unit=1ms fields=timestamp:41,machine:10,sequence:12'
+        ELSE layout END;
+    -- how the parts may follow each other
+    order_of_parts CONSTANT text := '^timestamp:\d+(,(shard|datacenter|worker|process|machine|node):\d+){0,2}(,sequence:\d+)?$'
+        || '|^timestamp:\d+,sequence:\d+(,(shard|datacenter|worker|process|machine|node):\d+){0,2}$';
+    least_us    CONSTANT numeric := -211813488000000000;        -- what a timestamptz can hold
+    greatest_us CONSTANT numeric := 9223371331199999999;
+    words       text[] := regexp_split_to_array(btrim(specification, E' \t\r\n'), E'[ \t\r\n]+');
+    given       jsonb := '{}';
+    word        text[];
+    epoch       numeric;
+    unit        numeric;
+    field       text[];
+    bits        int;
+    width       int[] := '{0,0,0}';     -- of the timestamp, the shard, the sequence number
+    total       int := 0;
+    time_shift  int;
+    last_mint   numeric;
+BEGIN
+    IF specification !~ '=' THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('invalid layout: there is no preset %s', to_json(layout));
+    END IF;
+    FOR i IN 1 .. cardinality(words) LOOP
+        word := regexp_match(words[i], '^(epoch|unit|fields)=(.*)$');
+        IF word IS NULL THEN
+            RAISE invalid_parameter_value USING MESSAGE = format('invalid layout: %s is not epoch=..., unit=... or fields=...', to_json(words[i]));
+        ELSIF given ? word[1] THEN
+            RAISE invalid_parameter_value USING MESSAGE = format('invalid layout: "%s" appears twice', word[1]);
+        END IF;
+        given := given || jsonb_build_object(word[1], word[2]);
+    END LOOP;
+    IF NOT given ?& '{epoch,unit,fields}' THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('invalid layout: %s=... is missing', (SELECT part FROM unnest('{epoch,unit,fields}'::text[]) AS part WHERE NOT given ? part LIMIT 1));
+    END IF;
+
+    IF given ->> 'epoch' ~ '^\d{1,15}$' THEN
+        epoch := (given ->> 'epoch')::numeric;
+        IF epoch <> 0 AND epoch NOT BETWEEN 100000000000 AND 253402300799999 THEN
+            RAISE invalid_parameter_value USING MESSAGE = format('invalid layout: epoch "%s" is not 0 or from 100000000000 to 253402300799999 milliseconds since 1970', given ->> 'epoch');
+        END IF;
+        epoch := epoch * 1000 - 946684800000000;
+    ELSIF given ->> 'epoch' ~ '^\d{4}-\d\d-\d\d(T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?Z)?$' THEN
+        BEGIN
+            epoch := ((given ->> 'epoch')::date - date '2000-01-01') * 86400000000::numeric + coalesce(round(date_part('epoch',
+                nullif(rtrim(substr(given ->> 'epoch', 12), 'Z'), '')::time)::numeric * 1000000), 0);
+        EXCEPTION WHEN datetime_field_overflow THEN
+            RAISE invalid_parameter_value USING MESSAGE = format('invalid layout: epoch %s is not a date', given -> 'epoch');
+        END;
+    ELSE
+        RAISE invalid_parameter_value USING MESSAGE = format('invalid layout: epoch %s is neither Unix milliseconds nor a UTC time such as 2024-01-01T00:00:00Z', given -> 'epoch');
+    END IF;
+
+    word := regexp_match(given ->> 'unit', '^(\d{1,15})(us|ms|s)$');
+    unit := word[1]::numeric * CASE word[2] WHEN 'us' THEN 1 WHEN 'ms' THEN 1000 ELSE 1000000 END;
+    IF unit IS NULL OR unit NOT BETWEEN 1 AND 86400000000 THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('invalid layout: unit %s is not a length such as 1ms, 10ms or 1s, of a day at most', given -> 'unit');
+    END IF;
+
+    IF given ->> 'fields' !~ order_of_parts OR given ->> 'fields' ~ '([a-z]+):.*\y\1:' THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('invalid layout: fields %s are not a timestamp, and then a shard of one or two parts and a sequence in either order, each with a width', given -> 'fields');
+    END IF;
+    FOR field IN SELECT * FROM regexp_matches(given ->> 'fields', '([a-z]+):(\d+)', 'g') LOOP
+        bits := least(field[2]::numeric, 99);
+        IF bits NOT BETWEEN 1 AND 63 THEN
+            RAISE invalid_parameter_value USING MESSAGE = format('invalid layout: field "%s" needs a width from 1 to 63 bits', field[1]);
+        END IF;
+        total := total + bits;
+        IF field[1] = 'timestamp' THEN
+            width[1] := bits;
+        ELSIF field[1] = 'sequence' THEN
+            width[3] := bits;
+        ELSE
+            width[2] := width[2] + bits;
+        END IF;
+    END LOOP;
+    IF width[2] + width[3] = 0 OR total > 64 OR greatest(width[2], width[3]) > 31 THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('invalid layout: fields "%s" sum to %s bits, of which an id has 64, and its shard or its sequence number 31 at most', given ->> 'fields', total);
+    END IF;
+    time_shift := width[2] + width[3];
+    last_mint := 2::numeric ^ least(width[1], 63 - time_shift) - 1;
+    IF last_mint > div(greatest_us - epoch, unit) THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('invalid layout: a timestamp of %s bits runs past the last time that the server can hold', width[1]);
+    END IF;
+    RETURN ARRAY[epoch, unit, time_shift,
+        width[2], CASE WHEN given ->> 'fields' ~ 'sequence:\d+$' THEN width[3] ELSE 0 END,
+        width[3], CASE WHEN given ->> 'fields' ~ 'sequence:\d+$' THEN 0 ELSE width[2] END,
+        trunc(last_mint), div(least_us - epoch, unit), least(div(greatest_us - epoch, unit), 9223372036854775806)]::bigint[];
+END
+$$;
+COMMENT ON FUNCTION snowflake_plain_layout(text) IS 'a layout as numbers, for the other functions';
+
+-- Make the sequences and the functions.  Calling it again adds shards, and lets no
+-- other than the last call's be minted on; it moves no sequence.
+CREATE FUNCTION snowflake_plain_setup(layout text, shards text) RETURNS void
+    LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp SET client_min_messages = warning
+AS $setup$
+DECLARE
+    context   text;
+    schema    text;
+    numbers   bigint[];
+    element   text;
+    range     text[];
+    own       int[] := '{}';
+    last      bigint;
+    before    text;
+    sequence  record;
+    mask      bigint;
+    code      text;
+    variant   text;
+    form      text[];
+BEGIN
+    -- the schema of this function is that of all others
+    GET DIAGNOSTICS context = PG_CONTEXT;
+    SELECT quote_ident(nspname) INTO STRICT schema
+      FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = pronamespace
+     WHERE p.oid = (regexp_match(context, 'function (.*?) line'))[1]::regprocedure;
+    IF EXISTS (SELECT FROM pg_extension WHERE extname = 'snowflake' AND extnamespace = schema::regnamespace) THEN
+        RAISE duplicate_object USING
+            MESSAGE = format('extension "snowflake" is in schema %s, with functions of the same names', schema),
+            HINT = 'Use it: it has all that snowflake_plain would make. To go from one to the other, load snowflake_plain into a schema of its own.';
+    END IF;
+
+    EXECUTE format('SELECT %s.snowflake_plain_layout($1)', schema) INTO numbers USING layout;
+    last := (1::bigint << numbers[4]::int) - 1;
+    FOREACH element IN ARRAY string_to_array(shards, ',') LOOP
+        range := regexp_match(element, '^\s*(\d{1,10})\s*(?:-\s*(\d{1,10})\s*)?$');
+        IF range IS NULL OR range[1]::bigint > coalesce(range[2], range[1])::bigint OR coalesce(range[2], range[1])::bigint > last THEN
+            RAISE invalid_parameter_value USING
+                MESSAGE = format('invalid list of shards %s', to_json(shards)),
+                DETAIL = format('%s is not a shard or a range of shards, of 0 to %s.', to_json(element), last),
+                HINT = 'Give this server shards that no other server has, such as ''5'' or ''0-7''.';
+        END IF;
+        own := own || ARRAY(SELECT generate_series(range[1]::int, coalesce(range[2], range[1])::int));
+    END LOOP;
+    own := ARRAY(SELECT DISTINCT unnest(own) ORDER BY 1);
+    IF cardinality(own) NOT BETWEEN 1 AND 1024 THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('invalid list of shards %s', to_json(shards)),
+            DETAIL = format('It has %s shards, and each is a sequence: give 1 to 1024.', cardinality(own));
+    END IF;
+
+    -- the gate, which also tells the layout and the shards
+    EXECUTE format('CREATE TABLE IF NOT EXISTS %s.snowflake_plain (layout text NOT NULL, shards int[] NOT NULL)', schema);
+    IF (SELECT relkind <> 'r' OR relowner::regrole <> current_user::regrole FROM pg_class WHERE oid = format('%s.snowflake_plain', schema)::regclass) THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('table %s.snowflake_plain is not the one of snowflake_plain', schema),
+            HINT = 'Rename it, and call snowflake_plain_setup again.';
+    END IF;
+    EXECUTE format('LOCK TABLE %s.snowflake_plain IN ACCESS EXCLUSIVE MODE', schema);
+    EXECUTE format('SELECT layout FROM %s.snowflake_plain', schema) INTO before;
+    IF before <> layout THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('the layout of snowflake_plain in schema %s is "%s"', schema, before),
+            HINT = 'Ids of another layout would repeat these. Load snowflake_plain into another schema, and use other tables.';
+    END IF;
+    EXECUTE format('DELETE FROM %s.snowflake_plain', schema);
+    EXECUTE format('INSERT INTO %s.snowflake_plain VALUES ($1, $2)', schema) USING layout, own;
+
+    mask := (1::bigint << numbers[6]::int) - 1;
+    FOR i IN 1 .. cardinality(own) LOOP
+        EXECUTE format('CREATE SEQUENCE IF NOT EXISTS %s.snowflake_shard_%s AS bigint MINVALUE 0 START 0 MAXVALUE %s CACHE 1 NO CYCLE',
+            schema, own[i], numbers[8] << numbers[6]::int | mask);
+        EXECUTE format('CREATE %s SEQUENCE IF NOT EXISTS %s.snowflake_open_%s AS bigint MINVALUE 0 START 0 CACHE 1 NO CYCLE',
+            CASE WHEN current_setting('server_version_num')::int >= 150000 THEN 'UNLOGGED' ELSE '' END, schema, own[i]);
+        FOREACH element IN ARRAY ARRAY['shard', 'open'] LOOP
+            SELECT * INTO STRICT sequence FROM pg_sequence JOIN pg_class ON pg_class.oid = seqrelid
+             WHERE seqrelid = format('%s.snowflake_%s_%s', schema, element, own[i])::regclass;
+            IF sequence.seqincrement <> 1 OR sequence.seqcache <> 1 OR sequence.seqcycle OR sequence.seqmin <> 0
+                OR sequence.seqtypid <> 'bigint'::regtype OR sequence.relowner::regrole <> current_user::regrole THEN
+                RAISE object_not_in_prerequisite_state USING
+                    MESSAGE = format('sequence %s.snowflake_%s_%s is not one of snowflake_plain', schema, element, own[i]),
+                    DETAIL = format('It has INCREMENT %s, CACHE %s, MINVALUE %s, type %s%s, and the owner %s.', sequence.seqincrement,
+                        sequence.seqcache, sequence.seqmin, sequence.seqtypid::regtype, CASE WHEN sequence.seqcycle THEN ', CYCLE' ELSE '' END,
+                        sequence.relowner::regrole),
+                    HINT = 'Rename it, and call snowflake_plain_setup again.';
+            END IF;
+            EXECUTE format('COMMENT ON SEQUENCE %s.snowflake_%s_%s IS %L', schema, element, own[i], CASE element
+                WHEN 'shard' THEN 'the last position of the shard; only snowflake_nextval() may touch it'
+                ELSE 'whether the shard is open; only snowflake_nextval() may touch it' END);
+        END LOOP;
+    END LOOP;
+
+    code := $template$
+-- reading ids
+
+CREATE OR REPLACE FUNCTION {schema}.snowflake_plain_time(id bigint, l bigint[]) RETURNS timestamptz
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $f$
+SELECT CASE WHEN id >> l[3]::int < l[9] THEN '-infinity'::timestamptz
+            WHEN id >> l[3]::int > l[10] THEN 'infinity'::timestamptz
+            ELSE timezone('UTC', timestamp '2000-01-01'
+                + (((id >> l[3]::int) * l[2] + l[1]) / 86400000000) * interval '1 day'
+                + (((id >> l[3]::int) * l[2] + l[1]) % 86400000000) * interval '1 microsecond') END
+$f$;
+CREATE OR REPLACE FUNCTION {schema}.snowflake_plain_shard(id bigint, l bigint[]) RETURNS int
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $f$
+SELECT ((id >> l[5]::int) & ((1::bigint << l[4]::int) - 1))::int
+$f$;
+CREATE OR REPLACE FUNCTION {schema}.snowflake_plain_sequence(id bigint, l bigint[]) RETURNS int
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $f$
+SELECT ((id >> l[7]::int) & ((1::bigint << l[6]::int) - 1))::int
+$f$;
+
+-- making ids
+
+CREATE OR REPLACE FUNCTION {schema}.snowflake_plain_encode(created_at timestamptz, shard int, sequence int, l bigint[], layout text) RETURNS bigint
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT SET search_path = pg_catalog, pg_temp AS $f$
+DECLARE
+    t    timestamp := timezone('UTC', created_at);
+    us   numeric;
+    tick numeric;
+BEGIN
+    IF isfinite(t) THEN
+        us := (t::date - date '2000-01-01') * 86400000000::numeric
+            + round(date_part('epoch', t - date_trunc('day', t))::numeric * 1000000);
+        tick := floor((us - l[1]) / l[2]);
+    END IF;
+    IF tick IS NULL OR tick NOT BETWEEN -(2::numeric ^ (63 - l[3])) AND 2::numeric ^ (63 - l[3]) - 1 THEN
+        RAISE datetime_field_overflow USING
+            MESSAGE = format('time %s is out of the layout''s range', created_at),
+            DETAIL = format('Layout "%s" holds the times from %s to %s.', layout,
+                {schema}.snowflake_plain_time(-9223372036854775808, l), {schema}.snowflake_plain_time(9223372036854775807, l));
+    END IF;
+    IF shard NOT BETWEEN 0 AND (1::bigint << l[4]::int) - 1 THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('shard %s is out of range', shard),
+            DETAIL = format('Layout "%s" has shards 0 to %s.', layout, (1::bigint << l[4]::int) - 1);
+    END IF;
+    IF sequence NOT BETWEEN 0 AND (1::bigint << l[6]::int) - 1 THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('sequence %s is out of range', sequence),
+            DETAIL = format('Layout "%s" has sequence numbers 0 to %s.', layout, (1::bigint << l[6]::int) - 1);
+    END IF;
+    RETURN (tick::bigint << l[3]::int) | (shard::bigint << l[5]::int) | (sequence::bigint << l[7]::int);
+END
+$f$;
+
+-- with the layout of snowflake_plain_setup, or with another one
+
+$template$;
+    FOREACH variant IN ARRAY ARRAY['', ', layout text'] LOOP
+        code := code || format($template$
+CREATE OR REPLACE FUNCTION {schema}.snowflake_timestamp(id bigint%1$s) RETURNS timestamptz
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $f$ SELECT {schema}.snowflake_plain_time(id, %2$s) $f$;
+CREATE OR REPLACE FUNCTION {schema}.snowflake_shard(id bigint%1$s) RETURNS int
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $f$ SELECT {schema}.snowflake_plain_shard(id, %2$s) $f$;
+CREATE OR REPLACE FUNCTION {schema}.snowflake_sequence(id bigint%1$s) RETURNS int
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $f$ SELECT {schema}.snowflake_plain_sequence(id, %2$s) $f$;
+CREATE OR REPLACE FUNCTION {schema}.snowflake_decode(id bigint%1$s, OUT created_at timestamptz, OUT shard int, OUT sequence int)
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $f$
+SELECT {schema}.snowflake_plain_time(id, %2$s), {schema}.snowflake_plain_shard(id, %2$s), {schema}.snowflake_plain_sequence(id, %2$s)
+$f$;
+CREATE OR REPLACE FUNCTION {schema}.snowflake_encode(created_at timestamptz, shard int, sequence int%1$s) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $f$ SELECT {schema}.snowflake_plain_encode(created_at, shard, sequence, %2$s, %3$s) $f$;
+CREATE OR REPLACE FUNCTION {schema}.snowflake_floor(ts timestamptz%1$s) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $f$ SELECT {schema}.snowflake_plain_encode(ts, 0, 0, %2$s, %3$s) $f$;
+CREATE OR REPLACE FUNCTION {schema}.snowflake_ceil(ts timestamptz%1$s) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $f$
+SELECT {schema}.snowflake_plain_encode(ts, 0, 0, %2$s, %3$s) | ((1::bigint << (%2$s)[3]::int) - 1)
+$f$;
+COMMENT ON FUNCTION {schema}.snowflake_timestamp(bigint%4$s) IS 'creation time of an id';
+COMMENT ON FUNCTION {schema}.snowflake_shard(bigint%4$s) IS 'shard of an id';
+COMMENT ON FUNCTION {schema}.snowflake_sequence(bigint%4$s) IS 'sequence number of an id';
+COMMENT ON FUNCTION {schema}.snowflake_decode(bigint%4$s) IS 'creation time, shard and sequence number of an id';
+COMMENT ON FUNCTION {schema}.snowflake_encode(timestamptz, int, int%4$s) IS 'an id of a time, a shard and a sequence number';
+COMMENT ON FUNCTION {schema}.snowflake_floor(timestamptz%4$s) IS 'the least id of the tick of a time';
+COMMENT ON FUNCTION {schema}.snowflake_ceil(timestamptz%4$s) IS 'the greatest id of the tick of a time';
+$template$,
+            variant,
+            CASE variant WHEN '' THEN '{layout_numbers}' ELSE '{schema}.snowflake_plain_layout(layout)' END,
+            CASE variant WHEN '' THEN '{layout_name}' ELSE 'layout' END,
+            CASE variant WHEN '' THEN '' ELSE ', text' END);
+    END LOOP;
+    code := code || $template$
+
+-- texts
+
+CREATE OR REPLACE FUNCTION {schema}.snowflake_plain_to_text(id bigint, alphabet text, width int) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT SET search_path = pg_catalog, pg_temp AS $f$
+DECLARE
+    number numeric := CASE WHEN id < 0 THEN id + 2::numeric ^ 64 ELSE id END;
+    digits text := '';
+BEGIN
+    FOR i IN 1 .. width LOOP
+        digits := substr(alphabet, mod(number, length(alphabet))::int + 1, 1) || digits;
+        number := div(number, length(alphabet));
+    END LOOP;
+    RETURN digits;
+END
+$f$;
+CREATE OR REPLACE FUNCTION {schema}.snowflake_plain_from_text(digits text, form text, alphabet text, width int) RETURNS bigint
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT SET search_path = pg_catalog, pg_temp AS $f$
+DECLARE
+    number numeric := 0;
+    digit  int;
+BEGIN
+    IF length(digits) <> width THEN
+        RAISE invalid_text_representation USING
+            MESSAGE = format('invalid %s text %s', form, to_json(digits)),
+            DETAIL = format('It has %s characters.', length(digits)),
+            HINT = format('A %s text is exactly %s characters of "%s".', form, width, alphabet);
+    END IF;
+    FOR i IN 1 .. width LOOP
+        digit := strpos(alphabet, substr(digits, i, 1)) - 1;
+        IF digit < 0 THEN
+            RAISE invalid_text_representation USING
+                MESSAGE = format('invalid %s text %s', form, to_json(digits)),
+                DETAIL = format('Character %s, %s, is not in the alphabet.', i, to_json(substr(digits, i, 1))),
+                HINT = format('A %s text is exactly %s characters of "%s".', form, width, alphabet);
+        END IF;
+        number := number * length(alphabet) + digit;
+    END LOOP;
+    IF number >= 2::numeric ^ 64 THEN
+        RAISE numeric_value_out_of_range USING
+            MESSAGE = format('%s text "%s" is out of range', form, digits),
+            DETAIL = 'It is a number of more than 64 bits.';
+    END IF;
+    RETURN CASE WHEN number >= 2::numeric ^ 63 THEN number - 2::numeric ^ 64 ELSE number END;
+END
+$f$;
+
+$template$;
+    FOREACH form SLICE 1 IN ARRAY ARRAY[
+        ['base32', '0123456789ABCDEFGHJKMNPQRSTVWXYZ', '13', $x$translate(upper(id), 'ILO', '110')$x$],
+        ['base58', '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz', '11', 'id'],
+        ['base62', '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz', '11', 'id']] LOOP
+        code := code || format($template$
+CREATE OR REPLACE FUNCTION {schema}.snowflake_to_%1$s(id bigint) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $f$ SELECT {schema}.snowflake_plain_to_text(id, '%2$s', %3$s) $f$;
+CREATE OR REPLACE FUNCTION {schema}.snowflake_from_%1$s(id text) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $f$ SELECT {schema}.snowflake_plain_from_text(%4$s, '%1$s', '%2$s', %3$s) $f$;
+COMMENT ON FUNCTION {schema}.snowflake_to_%1$s(bigint) IS 'an id as %1$s, which sorts as the ids do';
+COMMENT ON FUNCTION {schema}.snowflake_from_%1$s(text) IS 'the id of a %1$s text';
+$template$, form[1], form[2], form[3], form[4]);
+    END LOOP;
+    code := code || $template$
+
+-- minting
+
+CREATE OR REPLACE FUNCTION {schema}.snowflake_plain_now() RETURNS bigint
+    LANGUAGE plpgsql VOLATILE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $f$
+DECLARE
+    us bigint := (date_part('epoch', clock_timestamp()) * 1000000)::bigint - {epoch};
+BEGIN
+    IF us < 0 THEN
+        RAISE datetime_field_overflow USING
+            MESSAGE = 'clock is before the epoch of the layout',
+            HINT = 'Check the server''s clock, and the layout that snowflake_plain_setup was given.';
+    END IF;
+    IF us / {unit} > {last_tick} THEN
+        RAISE datetime_field_overflow USING
+            MESSAGE = 'the layout of snowflake ids has expired',
+            DETAIL = 'Its last tick is {last_tick}, and the clock is past it.';
+    END IF;
+    RETURN us / {unit};
+END
+$f$;
+
+-- Step 4: move the sequence up to the clock.  "patient" waits for its turn at the gate.
+CREATE OR REPLACE FUNCTION {schema}.snowflake_plain_move(shard int, patient boolean) RETURNS void
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $f$
+DECLARE
+    ids      regclass := '{schema_literal}.snowflake_shard_' || shard;
+    open     regclass := '{schema_literal}.snowflake_open_' || shard;
+    sessions bigint := (SELECT sum(setting::int) FROM pg_settings WHERE name IN ('max_connections', 'max_worker_processes',
+                        'max_wal_senders', 'autovacuum_max_workers', 'autovacuum_worker_slots'));
+    tick     bigint;
+    last     bigint;
+    first    bigint;
+BEGIN
+    IF pg_is_in_recovery() THEN
+        RAISE read_only_sql_transaction USING MESSAGE = 'cannot mint ids during recovery';
+    END IF;
+    BEGIN
+        IF patient THEN
+            LOCK TABLE {schema}.snowflake_plain IN EXCLUSIVE MODE;
+        ELSE
+            LOCK TABLE {schema}.snowflake_plain IN EXCLUSIVE MODE NOWAIT;
+        END IF;
+        tick := {schema}.snowflake_plain_now();
+        IF pg_sequence_last_value(open) IS NULL THEN
+            tick := tick + 1;           -- after a recovery, ids of this one may be lost
+        ELSIF pg_sequence_last_value(ids) >> {sequence_bits} >= tick - {late} THEN
+            RAISE SQLSTATE 'SFGAT';     -- somebody else has moved it
+        END IF;
+        PERFORM setval(open, 0, false);
+        last := coalesce(pg_sequence_last_value(ids), -1);
+        first := tick << {sequence_bits};
+        IF last + sessions < first THEN
+            PERFORM setval(ids, first - 1);
+        ELSE
+            PERFORM nextval(ids) FROM generate_series(last + 2, first);
+        END IF;
+        PERFORM {schema}.snowflake_plain_wait(shard, last >> {sequence_bits}, false);
+        PERFORM setval(open, 0);
+        RAISE SQLSTATE 'SFGAT';
+    EXCEPTION
+        WHEN SQLSTATE 'SFGAT' THEN
+            RETURN;
+        WHEN lock_not_available THEN
+            IF patient THEN
+                RAISE;                  -- lock_timeout
+            END IF;
+    END;
+    BEGIN
+        LOCK TABLE {schema}.snowflake_plain IN ROW SHARE MODE;     -- until the gate is open
+        RAISE SQLSTATE 'SFGAT';
+    EXCEPTION WHEN SQLSTATE 'SFGAT' THEN
+        RETURN;
+    END;
+END
+$f$;
+
+-- Wait until a tick begins, in short naps, so that a clock that is set right is seen.  If
+-- it is far ahead, the shard is closed, so that calls that fail use no values up.
+CREATE OR REPLACE FUNCTION {schema}.snowflake_plain_wait(shard int, tick bigint, wait boolean) RETURNS void
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $f$
+DECLARE
+    us bigint;
+BEGIN
+    LOOP
+        us := (tick - {schema}.snowflake_plain_now()) * {unit};
+        IF us > greatest(10000000, 2 * {unit}) THEN
+            PERFORM setval(('{schema_literal}.snowflake_open_' || shard)::regclass, 0, false);
+            RAISE system_error USING
+                MESSAGE = format('clock is %s s behind the last snowflake id', us / 1000000),
+                HINT = 'Check the server''s time synchronization. Minting goes on by itself when the clock has caught up. '
+                    'To mint before that, call snowflake_plain_setup with a shard that was never used.';
+        END IF;
+        EXIT WHEN us <= 0 OR NOT wait;
+        PERFORM pg_sleep(least(us, 100000) / 1000000.0);
+    END LOOP;
+END
+$f$;
+
+$template$;
+    -- the rule, for a shard that is named and for the only one
+    FOREACH form SLICE 1 IN ARRAY ARRAY[
+        ['shard int', 'shard', $x$pg_catalog.concat('{schema_literal}.snowflake_shard_', shard)::pg_catalog.regclass$x$, $x$pg_catalog.concat('{schema_literal}.snowflake_open_', shard)::pg_catalog.regclass$x$, $x$
+    IF shard {<>} ALL {own} THEN
+        RAISE insufficient_privilege USING
+            MESSAGE = pg_catalog.format('shard %s is not one of this server''s', shard),
+            DETAIL = 'snowflake_plain_setup was given {own_text}.',
+            HINT = 'Call snowflake_nextval() without an argument to mint on this server''s own shards.';
+    END IF;$x$],
+        ['', own[1]::text, $x$'{schema_literal}.snowflake_shard_{mine}'$x$, $x$'{schema_literal}.snowflake_open_{mine}'$x$, '']] LOOP
+        code := code || replace(replace(replace(replace(replace($template$
+CREATE OR REPLACE FUNCTION {schema}.snowflake_nextval({arguments}) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER AS $f$
+DECLARE
+    c       bigint;
+    behind  bigint;                     -- ticks
+    patient boolean := false;
+BEGIN{check}
+    LOOP
+        IF pg_catalog.pg_sequence_last_value({open}) IS NOT NULL THEN
+            c := pg_catalog.nextval({ids});
+            behind := (((pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) {*} 1000000)::bigint {-} {epoch}) {/} {unit})
+                {-} (c {>>} {sequence_bits});
+            IF behind {<=} {late} THEN
+                IF behind {<} 0 THEN
+                    PERFORM {schema}.snowflake_plain_wait({mine}, c {>>} {sequence_bits}, true);
+                END IF;
+                RETURN ((c {>>} {sequence_bits}) {<<} {time_shift}) {|} ({mine}::bigint {<<} {shard_shift}) {|} ((c {&} {mask}) {<<} {sequence_shift});
+            END IF;
+        END IF;
+        PERFORM {schema}.snowflake_plain_move({mine}, patient);
+        patient := true;
+    END LOOP;
+END
+$f$;
+$template$, '{arguments}', form[1]), '{check}', form[5]), '{open}', form[4]), '{ids}', form[3]), '{mine}', form[2]);
+    END LOOP;
+    IF cardinality(own) > 1 THEN
+        code := code || $template$
+CREATE OR REPLACE FUNCTION {schema}.snowflake_nextval() RETURNS bigint
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE AS $f$
+SELECT {schema}.snowflake_nextval({own}[1 {+} (pg_catalog.pg_backend_pid() {%} {count})])
+$f$;
+$template$;
+    END IF;
+    code := code || $template$
+COMMENT ON FUNCTION {schema}.snowflake_nextval(int) IS 'mint an id on a shard of this server';
+COMMENT ON FUNCTION {schema}.snowflake_nextval() IS 'mint an id on a shard of this server, the same one in all of a session';
+COMMENT ON FUNCTION {schema}.snowflake_plain_now() IS 'the tick of now';
+COMMENT ON FUNCTION {schema}.snowflake_plain_move(int, boolean) IS 'move the sequence of a shard up to the clock';
+COMMENT ON FUNCTION {schema}.snowflake_plain_wait(int, bigint, boolean) IS 'wait until a tick begins, or refuse to';
+COMMENT ON FUNCTION {schema}.snowflake_plain_time(bigint, bigint[]) IS 'creation time of an id of a layout';
+COMMENT ON FUNCTION {schema}.snowflake_plain_shard(bigint, bigint[]) IS 'shard of an id of a layout';
+COMMENT ON FUNCTION {schema}.snowflake_plain_sequence(bigint, bigint[]) IS 'sequence number of an id of a layout';
+COMMENT ON FUNCTION {schema}.snowflake_plain_encode(timestamptz, int, int, bigint[], text) IS 'an id of a layout';
+COMMENT ON FUNCTION {schema}.snowflake_plain_to_text(bigint, text, int) IS 'an id in an alphabet';
+COMMENT ON FUNCTION {schema}.snowflake_plain_from_text(text, text, text, int) IS 'the id of a text in an alphabet';
+COMMENT ON TABLE {schema}.snowflake_plain IS 'the layout and the shards of snowflake_plain, and the lock of those who move a sequence';
+REVOKE ALL ON TABLE {schema}.snowflake_plain FROM PUBLIC;
+REVOKE ALL ON FUNCTION {schema}.snowflake_plain_move(int, boolean), {schema}.snowflake_plain_wait(int, bigint, boolean) FROM PUBLIC;
+
+$template$;
+    FOREACH form SLICE 1 IN ARRAY ARRAY[
+        ['schema_literal', replace(schema, '''', '''''')],
+        ['schema', schema],
+        ['layout_numbers', quote_literal(numbers::text) || '::bigint[]'],
+        ['layout_name', quote_literal(layout)],
+        ['own_text', array_to_string(own, ', ')],
+        ['own', format('(%L::int[])', own)],
+        ['count', cardinality(own)::text],
+        ['epoch', (numbers[1] + 946684800000000)::text],
+        ['unit', numbers[2]::text],
+        ['time_shift', numbers[3]::text],
+        ['shard_shift', numbers[5]::text],
+        ['sequence_bits', numbers[6]::text],
+        ['sequence_shift', numbers[7]::text],
+        ['last_tick', numbers[8]::text],
+        ['mask', mask::text],
+        ['late', (16000 / numbers[2])::text]] LOOP
+        code := replace(code, '{' || form[1] || '}', form[2]);
+    END LOOP;
+    EXECUTE regexp_replace(code, '\{(\W+)\}', 'OPERATOR(pg_catalog.\1)', 'g');
+END
+$setup$;
+COMMENT ON FUNCTION snowflake_plain_setup(text, text) IS 'make the sequences and the functions that mint ids of a layout on this server''s shards';

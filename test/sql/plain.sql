@@ -1,0 +1,198 @@
+-- snowflake_plain, in SQL alone: the same answers as the C extension, for each
+-- layout, and what it refuses.  Sessions, clocks and crashes: test/t/090_plain.pl.
+SET client_min_messages = warning;
+\set SHOW_CONTEXT never
+CREATE EXTENSION snowflake;
+CREATE SCHEMA plain;
+CREATE EXTENSION snowflake_plain SCHEMA plain;
+SET TimeZone = 'America/New_York';
+
+CREATE TABLE ids (id bigint);
+INSERT INTO ids VALUES (0), (1), (-1), (4194303), (4194304), (-4194305), (9223372036854775807), (-9223372036854775808),
+    (175928847299117063), (1541815603606036480), (4611686018427387904), (-4611686018427387905);
+INSERT INTO ids SELECT hashint8extended(n, 1) FROM generate_series(1, 6) AS n;
+CREATE TABLE times (ts timestamptz);
+INSERT INTO times VALUES ('2010-11-04 01:42:54.657+00'), ('2026-01-01 00:00:00.000001+00'), ('2038-01-19 03:14:07.999999+00'),
+    ('1969-12-31 23:59:59.999999+00'), ('1883-11-18 12:03:57.5+00'), ('2040-02-29 12:00:00.0005+00'), ('4000-01-01 BC'),
+    ('infinity'), ('-infinity'), ('294276-12-31');
+INSERT INTO times SELECT timestamptz '2015-01-01' + n * n * interval '71 hours 13.456789 s' FROM generate_series(1, 5) AS n;
+
+CREATE TABLE layouts (layout text);
+INSERT INTO layouts VALUES ('twitter'), ('discord'), ('instagram'), ('sonyflake'), ('sonyflake2'), ('pgedge'), ('mastodon'), ('clickhouse'),
+    ('epoch=2024-01-01T00:00:00Z unit=1ms fields=timestamp:41,shard:10,sequence:12'),
+    ('fields=timestamp:30,sequence:20,worker:3,process:3 unit=1s   epoch=2024-02-29'),
+    ('epoch=2020-06-01T12:34:56.000789Z unit=250us fields=timestamp:50,sequence:13'),
+    ('epoch=0 unit=7s fields=timestamp:40,shard:23'),
+    ('epoch=1999-01-01T00:00:00.5Z unit=1us fields=timestamp:53,node:5,sequence:6'),
+    ('epoch=2024-01-01 unit=1ms fields=timestamp:42,shard:10,sequence:12');
+
+-- What a call gives, or its SQLSTATE.
+CREATE FUNCTION answer(call text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE answer text;
+BEGIN
+    EXECUTE 'SELECT ' || call INTO answer;
+    RETURN answer;
+EXCEPTION WHEN OTHERS THEN
+    RETURN SQLSTATE;
+END
+$$;
+
+-- Each call, by both, with the layout as an argument.
+CREATE FUNCTION differences(prefix text, suffix text) RETURNS TABLE (call text, ours text, plain text) LANGUAGE sql AS $$
+SELECT call, answer(format(call, 'public', suffix)), answer(format(call, prefix, suffix))
+  FROM (SELECT format('%%1$s.snowflake_%s(%s%%2$s)::text', function, id)
+          FROM ids, unnest('{timestamp,shard,sequence,decode}'::text[]) AS function
+        UNION ALL
+        SELECT format('%%1$s.snowflake_%s(%L%%2$s)::bigint::text', function, ts) FROM times, unnest('{floor,ceil}'::text[]) AS function
+        UNION ALL
+        SELECT format('%%1$s.snowflake_encode(%L, %s, %s%%2$s)::bigint::text', ts, shard, sequence)
+          FROM times, (VALUES (-1, 0), (0, -1), (7, 11), (1023, 4095), (1024, 0), (0, 4096), (NULL, 0)) AS v (shard, sequence)
+       ) AS calls (call)
+ WHERE answer(format(call, 'public', suffix)) IS DISTINCT FROM answer(format(call, prefix, suffix))
+$$;
+
+SELECT plain.snowflake_plain_setup('twitter', '5');
+SELECT layout, d.* FROM layouts, differences('plain', format(', %L', layout)) AS d LIMIT 20;
+SELECT count(DISTINCT answer(format('snowflake_timestamp(%s, %L)', id, layout))) > 200 AS many FROM ids, layouts;
+
+-- and with that of snowflake_plain_setup
+SELECT * FROM differences('plain', '') LIMIT 20;
+
+-- other layouts, each in a schema of its own
+DO $$
+DECLARE
+    l   text;
+    n   int := 0;
+    d   record;
+    file text;
+BEGIN
+    FOR l IN SELECT layout FROM layouts WHERE layout ~ '=|sony|masto' LOOP
+        n := n + 1;
+        EXECUTE format('CREATE SCHEMA plain_%s', n);
+        -- as if the file was run there
+        FOR file IN SELECT replace(pg_get_functiondef(oid), 'FUNCTION plain.', format('FUNCTION plain_%s.', n))
+                      FROM pg_proc WHERE pronamespace = 'plain'::regnamespace AND proname IN ('snowflake_plain_setup', 'snowflake_plain_layout') LOOP
+            EXECUTE file;
+        END LOOP;
+        EXECUTE format('SELECT plain_%s.snowflake_plain_setup(%L, %L)', n, l, '0');
+        EXECUTE format('CREATE FUNCTION plain_%s.differs(bigint) RETURNS boolean LANGUAGE sql AS %L', n,
+            format('SELECT (plain_%s.snowflake_decode($1))::text <> (snowflake_decode($1, %L))::text', n, l));
+        EXECUTE format('SELECT count(*) FROM ids WHERE plain_%s.differs(id)', n) INTO d;
+        IF d.count > 0 THEN RAISE WARNING '% ids of % are read differently', d.count, l; END IF;
+        -- what it mints has the time of now
+        EXECUTE format('SELECT snowflake_timestamp(id, %L) BETWEEN now() - %L::interval AND clock_timestamp() AS good, id '
+            'FROM plain_%s.snowflake_nextval() AS id', l, '20 min', n) INTO d;
+        IF NOT d.good THEN RAISE WARNING '% of % has another time', d.id, l; END IF;
+    END LOOP;
+END
+$$;
+
+-- texts
+SELECT form, count(*) FILTER (WHERE answer(format('plain.snowflake_to_%s(%s)', form, id)) <> answer(format('snowflake_to_%s(%s)', form, id))) AS different,
+       count(*) FILTER (WHERE answer(format('plain.snowflake_from_%s(snowflake_to_%1$s(%s))', form, id)) <> id::text) AS not_back
+  FROM ids, unnest('{base32,base58,base62}'::text[]) AS form GROUP BY 1 ORDER BY 1;
+SELECT t, form, answer(format('plain.snowflake_from_%s(%L)', form, t)) IS NOT DISTINCT FROM answer(format('snowflake_from_%s(%L)::bigint', form, t)) AS same
+  FROM unnest('{"",0,04W86BB0G4007,04w86bb0g4oo7,O4W86BB0G4007,04W86BB0G400U,04W86BB0G40077,FZZZZZZZZZZZZ,G000000000000,jpXCZedGfVQ,jpXCZedGfVR,LygHa16AHYF,LygHa16AHYG," 4W86BB0G4007"}'::text[]) AS t,
+       unnest('{base32,base58,base62}'::text[]) AS form
+ WHERE answer(format('plain.snowflake_from_%s(%L)', form, t)) IS DISTINCT FROM answer(format('snowflake_from_%s(%L)::bigint', form, t));
+
+-- layouts that are refused by both
+SELECT layout, answer(format('snowflake_shard(1, %L)', layout)) AS ours, answer(format('plain.snowflake_shard(1, %L)', layout)) AS plain
+  FROM unnest(ARRAY['', 'twiter', 'epoch=0', 'unit=1ms fields=timestamp:41,shard:10,sequence:12', 'epoch=12 unit=1ms fields=timestamp:41,sequence:12',
+      'epoch=2023-02-29 unit=1ms fields=timestamp:41,sequence:12', 'epoch=0 epoch=0 unit=1ms fields=timestamp:41,sequence:12',
+      'epoch=0 unit=1h fields=timestamp:41,sequence:12', 'epoch=0 unit=0ms fields=timestamp:41,sequence:12', 'epoch=0 unit=2days fields=timestamp:41,sequence:12',
+      'epoch=0 unit=1ms fields=shard:10,timestamp:41,sequence:12', 'epoch=0 unit=1ms fields=timestamp:41', 'epoch=0 unit=1ms fields=timestamp:41,shard:10,sequence:32',
+      'epoch=0 unit=1ms fields=timestamp:41,worker:5,sequence:12,process:5', 'epoch=0 unit=1ms fields=timestamp:41,worker:5,worker:5,sequence:12',
+      'epoch=0 unit=1ms fields=timestamp:41,shard:13,sequence:12', 'epoch=0 unit=1ms fields=timestamp:0,shard:13,sequence:12',
+      'epoch=0 unit=1s fields=timestamp:60,sequence:3', 'epoch=0 unit=1ms fields=timestamp:41,shrd:10,sequence:12', 'epoch=0 unit=1ms fields=timestamp:41,shard:10,sequence:12 x',
+      'epoch=0 unit=1ms fields=timestamp:41,shard:10,sequence:12,', 'epoch=0 unit=1ms fields=timestamp:41,worker:5,process:5,node:2']) AS layout
+ WHERE answer(format('snowflake_shard(1, %L)', layout)) NOT IN ('22023') OR answer(format('plain.snowflake_shard(1, %L)', layout)) NOT IN ('22023');
+CREATE FUNCTION refusal(layout text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM plain.snowflake_shard(1, layout);
+EXCEPTION WHEN OTHERS THEN
+    RETURN SQLERRM;
+END
+$$;
+SELECT refusal(layout) FROM unnest(ARRAY['twiter', 'epoch=0 unit', 'epoch=0 epoch=0', 'epoch=0 unit=1ms', 'epoch=12 unit=1s fields=', 'epoch=2023-02-29 unit=1s fields=',
+    'epoch=2023 unit=1s fields=', 'epoch=now unit=1s fields=', 'epoch=0 unit=1h fields=', 'epoch=0 unit=1s fields=shard:5', 'epoch=0 unit=1s fields=timestamp:64,shard:5',
+    'epoch=0 unit=1s fields=timestamp:41,shard:5,sequence:32', 'epoch=0 unit=1s fields=timestamp:60,sequence:3']) AS layout;
+SELECT plain.snowflake_shard(1, E'twi\nter');
+
+-- minting
+CREATE TABLE minted AS SELECT n, plain.snowflake_nextval() AS id, clock_timestamp() AS at FROM generate_series(1, 10000) AS n;
+SELECT count(*), count(DISTINCT id), bool_and(snowflake_shard(id) = 5), bool_and(snowflake_timestamp(id) <= at) FROM minted;
+SELECT count(*) FROM (SELECT id <= lag(id) OVER (ORDER BY n) AS wrong FROM minted) AS m WHERE wrong;
+SELECT plain.snowflake_nextval(6);
+SELECT plain.snowflake_nextval(NULL) IS NULL;
+
+-- more shards, and others; never another layout
+SELECT plain.snowflake_plain_setup('twitter', '1023, 7-8');
+SELECT shards FROM plain.snowflake_plain;
+SELECT snowflake_shard(plain.snowflake_nextval()) IN (7, 8, 1023), snowflake_shard(plain.snowflake_nextval(8));
+SELECT plain.snowflake_nextval(5);
+SELECT plain.snowflake_plain_setup('discord', '5');
+SELECT plain.snowflake_plain_setup('twitter', 'five');
+SELECT plain.snowflake_plain_setup('twitter', '8-7');
+SELECT plain.snowflake_plain_setup('twitter', '1024');
+SELECT plain.snowflake_plain_setup('twitter', '');
+CREATE SEQUENCE plain.snowflake_shard_9 CACHE 10 MINVALUE 0;
+SELECT plain.snowflake_plain_setup('twitter', '9');
+
+CREATE ROLE regress_plain;
+GRANT ALL ON SCHEMA plain TO regress_plain;
+SET ROLE regress_plain;
+CREATE SEQUENCE plain.snowflake_shard_10 MINVALUE 0;
+RESET ROLE;
+SELECT plain.snowflake_plain_setup('twitter', '10');
+SELECT plain.snowflake_plain_setup('twitter', '1023, 7-8');
+
+-- a role that may execute the functions can mint, and can do nothing else; its own
+-- operators are not called
+REVOKE CREATE ON SCHEMA plain FROM regress_plain;
+CREATE SCHEMA own AUTHORIZATION regress_plain;
+SET ROLE regress_plain;
+CREATE FUNCTION own.less(bigint, int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'called as %', current_user; END $$;
+CREATE OPERATOR own.<= (FUNCTION = own.less, LEFTARG = bigint, RIGHTARG = int);
+CREATE OPERATOR own.< (FUNCTION = own.less, LEFTARG = bigint, RIGHTARG = int);
+SET search_path = own, pg_catalog;
+SELECT plain.snowflake_nextval(7) > 0, plain.snowflake_nextval() > 0;
+RESET search_path;
+SELECT nextval('plain.snowflake_shard_7');
+SELECT setval('plain.snowflake_open_7', 1);
+SELECT plain.snowflake_plain_move(7, true);
+TABLE plain.snowflake_plain;
+BEGIN;
+LOCK TABLE plain.snowflake_plain IN SHARE MODE;
+ROLLBACK;
+RESET ROLE;
+REVOKE EXECUTE ON FUNCTION plain.snowflake_nextval(int) FROM PUBLIC;
+SET ROLE regress_plain;
+SELECT plain.snowflake_nextval(7);
+RESET ROLE;
+DROP OWNED BY regress_plain;
+DROP ROLE regress_plain;
+
+-- each object has a comment
+SELECT oid::regprocedure AS undescribed FROM pg_proc WHERE pronamespace = 'plain'::regnamespace AND obj_description(oid, 'pg_proc') IS NULL
+ UNION ALL
+SELECT oid FROM pg_class WHERE relnamespace = 'plain'::regnamespace AND relname <> 'snowflake_shard_9' AND relkind IN ('r', 'S') AND obj_description(oid, 'pg_class') IS NULL;
+
+-- never in the schema of the C extension, nor that one in its
+DROP EXTENSION snowflake_plain;
+CREATE EXTENSION snowflake_plain;
+SELECT snowflake_plain_setup('twitter', '5');
+DROP EXTENSION snowflake_plain;
+DROP EXTENSION snowflake;
+CREATE SCHEMA other;
+CREATE EXTENSION snowflake_plain SCHEMA other;
+CREATE TABLE other.snowflake_plain ();
+ALTER TABLE other.snowflake_plain OWNER TO pg_monitor;
+SELECT other.snowflake_plain_setup('twitter', '5');
+DROP TABLE other.snowflake_plain;
+SELECT other.snowflake_plain_setup('twitter', '5');
+CREATE EXTENSION snowflake SCHEMA other;
+
+SELECT format('DROP SCHEMA %s CASCADE', string_agg(nspname, ', ' ORDER BY oid)) FROM pg_namespace WHERE nspname ~ '^(other|plain.*)$' \gexec
+DROP TABLE ids, times, layouts, minted;
+DROP FUNCTION answer, differences, refusal;
