@@ -406,39 +406,6 @@ AS $$
 $$;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_set_aside() IS 'which shards are reserved, as a list';
 
--- Refuse a call that is not for this registry, or for more than it gives.
-CREATE FUNCTION @extschema@.snowflake_registry_check(
-    reg @extschema@.snowflake_registry_state, is_good boolean, layout text, last_shard int, wanted int[], auto int, lease interval)
-RETURNS void
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
-    SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF (is_good AND last_shard BETWEEN 0 AND 1048575 AND layout <> '' AND coalesce(auto, 0) >= 0
-        AND (wanted IS NULL OR 0 <= ALL (wanted) AND last_shard >= ALL (wanted))) IS NOT TRUE OR lease <= interval '0' THEN
-        RAISE invalid_parameter_value USING
-            MESSAGE = 'the call of the snowflake registry is not valid',
-            DETAIL = format('The last shard is %s, of 1048575 at most, in layout "%s"; a lease of %s is wanted.', last_shard, layout, lease);
-    END IF;
-    IF layout <> reg.layout OR last_shard <> reg.last_shard THEN
-        RAISE object_not_in_prerequisite_state USING
-            MESSAGE = 'the snowflake registry is of another layout',
-            DETAIL = format('The registry''s layout is "%s", with shards 0 to %s, and the server''s is "%s", with shards 0 to %s.',
-                            reg.layout, reg.last_shard, layout, last_shard),
-            HINT = 'Make a registry for each layout, in a database of its own.';
-    END IF;
-    IF lease > reg.max_lease OR coalesce(cardinality(wanted), auto) > reg.max_shards THEN
-        RAISE configuration_limit_exceeded USING
-            MESSAGE = 'the snowflake registry does not lease so much to one server',
-            DETAIL = format('The server asks for %s shards for %s; the limits are %s shards and %s.',
-                            coalesce(cardinality(wanted), auto), lease, reg.max_shards, reg.max_lease),
-            HINT = 'An administrator of the registry can call snowflake_registry_limit().';
-    END IF;
-END
-$$;
-COMMENT ON FUNCTION @extschema@.snowflake_registry_check(@extschema@.snowflake_registry_state, boolean, text, int, int[], int, interval)
-    IS 'refuse a call that is not for this registry, or for more than it gives';
-
 -- The one call of a server: renew what it holds, and lease what it lacks.
 --
 --	* "confirmed": the fence of its last call that was answered; "registry": the
@@ -488,9 +455,26 @@ DECLARE
     has     int;
     full_until timestamptz;
 BEGIN
-    PERFORM @extschema@.snowflake_registry_check(reg,
-        $1 IS NOT NULL AND $2 <= $3 AND cardinality($9) = cardinality($11) AND ($16 OR cardinality($9) = cardinality($10)),
-        $6, $7, $12, $13, CASE WHEN NOT $16 THEN coalesce($15, interval '0') END);
+    -- refuse a call that is not for this registry, or for more than it gives
+    IF ($1 IS NOT NULL AND $2 <= $3 AND cardinality($9) = cardinality($11) AND $6 <> '' AND $7 BETWEEN 0 AND 1048575
+        AND ($16 OR cardinality($9) = cardinality($10) AND $15 > interval '0' AND coalesce($13, 0) >= 0
+                    AND ($12 IS NULL OR 0 <= ALL ($12) AND $7 >= ALL ($12)))) IS NOT TRUE THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = 'the call of the snowflake registry is not valid',
+            DETAIL = format('The last shard is %s, of 1048575 at most, in layout "%s"; a lease of %s is wanted.', $7, $6, coalesce($15, interval '0'));
+    ELSIF $6 <> reg.layout OR $7 <> reg.last_shard THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = 'the snowflake registry is of another layout',
+            DETAIL = format('The registry''s layout is "%s", with shards 0 to %s, and the server''s is "%s", with shards 0 to %s.',
+                            reg.layout, reg.last_shard, $6, $7),
+            HINT = 'Make a registry for each layout, in a database of its own.';
+    ELSIF $15 > reg.max_lease OR coalesce(cardinality($12), $13) > reg.max_shards THEN
+        RAISE configuration_limit_exceeded USING
+            MESSAGE = 'the snowflake registry does not lease so much to one server',
+            DETAIL = format('The server asks for %s shards for %s; the limits are %s shards and %s.',
+                            coalesce(cardinality($12), $13), $15, reg.max_shards, reg.max_lease),
+            HINT = 'An administrator of the registry can call snowflake_registry_limit().';
+    END IF;
     SELECT * INTO known FROM @extschema@.snowflake_registry_holders AS h WHERE h.holder = $1;
     IF known.role <> session_user THEN
         RAISE insufficient_privilege USING

@@ -334,9 +334,8 @@ find_schema(RegistryFailure *failure)
 	bool found = false;
 
 	set_deadline(TIMEOUT_MS);
-	if (!execute("SELECT pg_catalog.quote_ident(nspname) "
+	if (!execute("SELECT extnamespace::pg_catalog.regnamespace "
 				 "FROM pg_catalog.pg_extension "
-				 "JOIN pg_catalog.pg_namespace AS n ON n.oid = extnamespace "
 				 "WHERE extname = 'snowflake_registry' LIMIT 1",
 				 read_schema, &found, failure))
 		return false;

@@ -2,8 +2,7 @@
 -- extension is, and calls.
 \set n random(0, :servers - 1)
 \set s 8 * :n
-SELECT pg_catalog.quote_ident(nspname) FROM pg_catalog.pg_extension JOIN pg_catalog.pg_namespace AS n ON n.oid = extnamespace
- WHERE extname = 'snowflake_registry' LIMIT 1;
+SELECT extnamespace::pg_catalog.regnamespace FROM pg_catalog.pg_extension WHERE extname = 'snowflake_registry' LIMIT 1;
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE \; SET LOCAL search_path = pg_catalog \; SET LOCAL statement_timeout = 5000 \;
 SELECT * FROM public.snowflake_registry_lease(holder => 'server :n'::text, fence => (extract(epoch FROM clock_timestamp()) * 1e6)::bigint,
     next => (extract(epoch FROM clock_timestamp()) * 1e6)::bigint + 1, confirmed => bigint '1', registry => NULL::text,
