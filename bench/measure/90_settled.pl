@@ -1,8 +1,9 @@
 # What a poller of snowflake_settled() costs, and costs writers: 8 clients insert a
 # row a transaction, alone and beside one session: a poller that reads what is new,
-# without a pause or ten times a second; one that asks for the mark of an old snapshot
-# again and again; and one that computes, which takes a processor as these do, and
-# nothing of ours.
+# without a pause or ten times a second; one that reads the same without a mark; one that
+# asks for the mark of an old snapshot again and again; and one that computes.  The one
+# without a mark and the one that computes take a processor as the others do, and nothing
+# of ours.
 
 use strict;
 use warnings FATAL => 'all';
@@ -12,6 +13,7 @@ my %beside = (
 	'no poller' => undef,
 	'ten polls a second' => 'CALL poll(0.1)',
 	'polls without a pause' => 'CALL poll(0)',
+	'reads without a mark' => 'CALL read(0)',
 	'an old snapshot' => 'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1; CALL repeat_mark()',
 	'a session that computes' => 'CALL compute()');
 
@@ -37,6 +39,7 @@ BEGIN
 	us := us / greatest(polls, 1);
 END $$
 SQL
+my $read = $poll =~ s/poll\(/read(/r =~ s/ AND id < snowflake_settled\(\)//r;
 my $repeat_mark = <<'SQL';
 CREATE PROCEDURE repeat_mark(INOUT polls bigint DEFAULT 0, INOUT us float8 DEFAULT 0) LANGUAGE plpgsql AS $$
 DECLARE
@@ -65,7 +68,7 @@ measurement(
 	'settled',
 	rounds => by_mode(1, 5, 5),
 	setup => sub {
-		query([ 'CREATE TABLE written (id snowflake PRIMARY KEY DEFAULT snowflake_nextval())', 'CREATE SEQUENCE stop', $poll, $repeat_mark, $compute ]);
+		query([ 'CREATE TABLE written (id snowflake PRIMARY KEY DEFAULT snowflake_nextval())', 'CREATE SEQUENCE stop', $poll, $read, $repeat_mark, $compute ]);
 	},
 	turns => [ map { [$_] } sort keys %beside ],
 	take => sub {

@@ -115,7 +115,7 @@ sub state_of
 my @places = (
 	{
 		name => 'between ticket and place',
-		line => line_of('settled.c', 'state = pg_atomic_read_u64(&place->state);'),
+		line => line_of('settled.c', 'RingPlace *place = &ring[ticket % ring_size()];'),
 		print => [ 'settled->tickets.value', 'ring[settled->tickets.value - 1].state.value' ],
 		check => sub { my ($tickets, $state) = @_; return $tickets > 0 && $state == 0 },
 		is_committed => 1
@@ -161,14 +161,14 @@ for my $place (@places)
 	my @values = is_stopped($gdb, $writer);
 	ok(@values == 2 && $place->{check}->(@values), "$name: a process is stopped there") or diag("@values", $gdb->{out}, $gdb->{err});
 	is($node->safe_psql('postgres', q{SELECT count(*) FROM events WHERE name = 'stopped'}), $place->{is_committed}, "$name: its row is committed: $place->{is_committed}");
-	$node->safe_psql('postgres', q{INSERT INTO events (name) VALUES ('meanwhile')});
+	in_parallel($node, 1, q{INSERT INTO events (name) VALUES ('meanwhile')});
 	my $mark = answer($older, 'SELECT snowflake_settled()');
 	answer($older, 'COMMIT');
 
 	# the ring goes round, up to the place of the one that is stopped
 	my $fillers = $ring_size - 2;
 	my $poller = start_session($node, 'DO $$ BEGIN FOR n IN 1 .. 5000 LOOP PERFORM snowflake_settled(); COMMIT; END LOOP; END $$');
-	$node->safe_psql('postgres', "DO \$\$ BEGIN FOR n IN 1 .. $fillers LOOP PERFORM pg_current_xact_id(), snowflake_nextval(); COMMIT; END LOOP; END \$\$");
+	in_parallel($node, 1, "DO \$\$ BEGIN FOR n IN 1 .. $fillers LOOP PERFORM pg_current_xact_id(), snowflake_nextval(); COMMIT; END LOOP; END \$\$");
 	ok(finish_session($poller), "$name: $fillers transactions that mint, and 5000 polls, do not wait");
 	is_deeply([ poll($node) ], [], "$name: the mark is held");
 	answer($old, 'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM events');
