@@ -44,7 +44,7 @@ my @RULES = (
 	[ 'standby_before_bound', 'the synchronous standby comes before the bound', '008_promotion' ],
 	[ 'stop_after_latest', 'a clean stop leaves the horizon after the last id', '007_crash' ],
 	[ 'record_checksum', 'a damaged record is no record', '009_horizon_file' ],
-	[ 'record_synced', 'the file is on disk before it has its name', '019_worker' ],
+	[ 'record_synced', 'the file is on disk before it has its name', '009_horizon_file' ],
 	# leases
 	[ 'lease_until', 'the horizon never passes the end of the leases', '062_lease_clocks' ],
 	[ 'lease_from', 'no id is minted before the lease', '062_lease_clocks' ],

@@ -222,6 +222,8 @@ ROLLBACK;
 BEGIN; SELECT * FROM claim('p', 11, 12, 11, 6, '10 min'); SELECT fenced(); ROLLBACK;
 BEGIN; SELECT * FROM claim('p', 11, 12, 11, 0, '20 min'); SELECT fenced(); ROLLBACK;
 BEGIN; SELECT * FROM claim('p', 11, 12, 11, 1, '30 s'); SELECT fenced(); ROLLBACK;
+-- and that one keeps it
+BEGIN; SELECT state, shard FROM call('p', 11, 12, '{1}', '{1}', confirmed => 11); ROLLBACK;
 -- no claim fences it for longer than a lease can be
 BEGIN; SELECT * FROM claim('p', 11, 12, 11, 6, '1000 years'); SELECT fenced(); ROLLBACK;
 -- no shard is leased then, nor reserved

@@ -121,7 +121,10 @@ is(call($same[0], 'first'), 'accepted, held 0, held 1', 'a registry in a server 
 $same[0]->command_ok([ 'pg_dump', '-Fc', '-f', "$dump.image", $same[0]->connstr('postgres') ], 'a dump of it');
 $same[1]->command_ok([ 'pg_restore', '-d', $same[1]->connstr('postgres'), "$dump.image" ], 'restored in another server made from it');
 is(call($same[1], 'new'), 'closed', 'it is closed');
-$_->stop for @same;
+$same[1]->stop;
+$same[0]->safe_psql('postgres', 'TRUNCATE snowflake_registry_state, snowflake_registry_holders, snowflake_registry_shards');
+$same[0]->command_ok([ 'pg_restore', '--data-only', '-d', $same[0]->connstr('postgres'), "$dump.image" ], 'its data alone, back in its place');
+is_fenced($same[0], 10, 'data alone, in its place');
 
 # --- the rest needs what is archived
 $registry->safe_psql('postgres', 'SELECT pg_switch_wal()');
