@@ -4,8 +4,9 @@
 #
 # A rule of src is switched off by -DSNOWFLAKE_FAULT=NAME: see src/fault.h.  One of the
 # registry is a text of its script, and what to put in its place.  The table says which
-# test finds each.  Where no test can on the processors that we have, it says in which
-# model a switch shows it: test/model/model.pl --show SWITCH.
+# test finds each; a "perturbed" one needs pauses between our steps, those of perturb.h.
+# Where no test can on the processors that we have, the table says in which model a switch
+# shows it: test/model/model.pl --show SWITCH.
 #
 # Before, with all rules, all of these tests have to pass.  Runs in the copy of the tree, as
 # the user of the server.
@@ -22,6 +23,8 @@ use Variant;
 # A fault shows in a tenth of what the tests do by themselves.
 $ENV{SNOWFLAKE_EACH} //= 20_000;
 $ENV{SNOWFLAKE_CRASH_ROUNDS} //= 5;
+$ENV{SNOWFLAKE_ROWS} //= 20_000;
+$ENV{SNOWFLAKE_SEED} //= 1;    # of pauses
 
 my $REGISTRY = 'sql/snowflake_registry--1.0.sql';
 
@@ -36,7 +39,7 @@ my @RULES = (
 	[ 'latest_raised', 'no shard mints before a tick that another has minted in', '004_clock' ],
 	# the horizon
 	[ 'horizon_kept', 'no id is minted at the horizon or past it', '009_horizon_file' ],
-	[ 'horizon_found', 'no id is minted before the horizon that was found', '056_settled_restart' ],
+	[ 'horizon_found', 'no id is minted before the horizon that was found', '007_crash' ],
 	[ 'horizon_read_first', 'the horizon is read before the latest tick', undef, 'minting', 'LATEST_BEFORE_HORIZON' ],
 	[ 'file_written', 'the horizon is in the file', '009_horizon_file' ],
 	[ 'file_before_bound', 'the file comes before the bound', '009_horizon_file' ],
@@ -47,7 +50,7 @@ my @RULES = (
 	[ 'record_synced', 'the file is on disk before it has its name', '009_horizon_file' ],
 	# leases
 	[ 'lease_until', 'the horizon never passes the end of the leases', '062_lease_clocks' ],
-	[ 'lease_from', 'no id is minted before the lease', '062_lease_clocks' ],
+	[ 'lease_from', 'no id is minted before the lease', '091_lease_begins' ],
 	[ 'lease_begun', 'a shard is not opened before its lease begins', '062_lease_clocks' ],
 	[ 'lease_past_horizon', 'a shard is not opened with a lease that ends before the horizon', '062_lease_clocks' ],
 	[ 'lease_stored', 'a lease is on disk before it is used', '061_lease_places' ],
@@ -62,8 +65,8 @@ my @RULES = (
 	[ 'slots_read', 'the mark is below what a running transaction mints', 'settled' ],
 	[ 'hold_barrier', 'the slot is seen before the tick is read', undef, 'settled', 'NO_BARRIER' ],
 	[ 'ring_entered', 'the mark is below what the snapshot does not see yet', 'settled' ],
-	[ 'ring_before_clear', 'a transaction enters the ring before it clears its slot', undef, 'settled', 'CLEAR_BEFORE_RING' ],
-	[ 'slots_before_ring', 'the slots are read before the ring', undef, 'settled', 'RING_BEFORE_SLOTS' ],
+	[ 'ring_before_clear', 'a transaction enters the ring before it clears its slot', 'perturbed 046_settled' ],
+	[ 'slots_before_ring', 'the slots are read before the ring', 'perturbed 046_settled' ],
 	[ 'ring_read_whole', 'a place that changes while it is read is lost', undef, 'settled', 'NO_SECOND_LOOK' ],
 	[ 'ring_lost', 'a snapshot that is older than the ring gives no mark', '046_settled' ],
 	[ 'imported', 'an imported snapshot may follow another order', '074_feed_snapshots' ],
@@ -135,11 +138,19 @@ sub is_shown_by
 		"$what: no test on this processor; model $model, switch $switch");
 }
 
+# Build for a test, without a rule or with all.
+sub build_for
+{
+	my ($test, $definitions, @sources) = @_;
+	return build_variant($definitions, @sources) if ($test // '') !~ /^perturbed/;
+	return build_variant("$definitions -include test/hard/perturb.h", glob('src/*.c'));
+}
+
 # A test finds what is wrong with the library that was built last.
 sub is_found
 {
 	my ($what, $test) = @_;
-	my ($failure, $seconds, $output) = first_failure($test);
+	my ($failure, $seconds, $output) = first_failure($test =~ s/^perturbed //r);
 
 	return ok(defined($failure), sprintf('%s: %s in %.0f s: %s', $what, $test, $seconds, $failure // 'NOT FOUND'))
 	  || diag_tail($output);
@@ -154,11 +165,11 @@ my %in_code = map { $_ => 1 } map { slurp($_) =~ /\bFAULT\((\w+)\)/g } grep { !/
 my %in_table = map { $_->[0] => 1 } @RULES;
 is_deeply([ sort keys %in_code ], [ sort keys %in_table ], 'each rule of the code is in the table, and none besides');
 
-is(build_variant(''), '', 'an ordinary build');
 my %tests = map { $_->[2] => 1 } grep { $_->[2] } @RULES, @REGISTRY_RULES;
 for my $test (%wanted ? () : sort keys %tests)
 {
-	my ($failure, $seconds, $output) = first_failure($test);
+	is(build_for($test, ''), '', "an ordinary build for $test");
+	my ($failure, $seconds, $output) = first_failure($test =~ s/^perturbed //r);
 	is($failure, undef, sprintf('with all rules: %s passes in %.0f s', $test, $seconds)) or diag_tail($output);
 }
 
@@ -168,7 +179,7 @@ for (@RULES)
 	my ($name, $rule, $test, $model, $switch) = @$_;
 	next if %wanted && !$wanted{$name};
 
-	is(build_variant("-DSNOWFLAKE_FAULT=$name", sources_of($name)), '', "without $name") or next;
+	is(build_for($test, "-DSNOWFLAKE_FAULT=$name", sources_of($name)), '', "without $name") or next;
 	defined($test) ? is_found("$name ($rule)", $test) : is_shown_by("$name ($rule)", $model, $switch);
 }
 my $script = slurp($REGISTRY);

@@ -1,0 +1,26 @@
+# No id is minted before the lease of its shard began: a holder before may have minted
+# it.  A clock that is set back after the shard was opened is waited for.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
+use LeaseTest;
+use PostgreSQL::Test::Utils;
+use SnowflakeTest;
+use Test::More;
+
+my $registry = new_registry('registry');
+$registry->safe_psql('postgres', 'INSERT INTO snowflake_registry_shards (shard, lease_until) VALUES (20, clock_timestamp())');
+my $paris = leasing_server('paris', $registry, '20', '60s', clock => 1);
+wait_for_log($paris, qr/this server has leased snowflake shards "20"/, 0, 'a shard that others had is leased');
+my $from = $paris->safe_psql('postgres', 'SELECT lease_from FROM snowflake_leases()');
+set_clock($paris, -30);
+fails_with($paris, 'SET snowflake.clock_tolerance = 0; SELECT snowflake_nextval()', '58000', qr/clock is \S+ s behind/,
+	'the clock is set back to before the lease: no id');
+set_clock($paris, 0);
+is($paris->safe_psql('postgres', "SELECT bool_and(snowflake_timestamp(snowflake_nextval()) >= '$from') FROM generate_series(1, 100)"),
+	't', 'the clock is right: ids of the lease');
+$_->stop for $paris, $registry;
+done_testing();
