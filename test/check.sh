@@ -161,10 +161,11 @@ list_major() {
     fi
 }
 
-# What is perturbed: some tests that take seconds; with --only, any script.
+# What is perturbed: some tests that take seconds; with --only, any script, and the soak.
 list_perturbed() {
     if [[ $only ]]; then
         list_suites perturb isolation tap
+        echo perturb/soak
     else
         printf 'perturb/%s\n' build isolation 001_concurrent 046_settled
     fi
@@ -366,8 +367,8 @@ announce() {
 
 # A number that no test asks for is a mistake.
 check_numbers() {
-    [[ -z $minutes ]] || wants soak || wants fuzz || wants sqlsmith || wants twins ||
-        die '--minutes is for the steps soak, fuzz, sqlsmith and twins'
+    [[ -z $minutes ]] || wants soak || wants fuzz || wants sqlsmith || wants twins || wants perturb ||
+        die '--minutes is for the steps soak, fuzz, sqlsmith, twins and perturb'
     [[ -z $seed ]] || wants soak || wants twins || wants perturb || die '--seed is for the steps soak, twins and perturb'
 }
 
