@@ -27,7 +27,7 @@ my @libraries = (
 	[ 'EclipseLink', 'jpa', 'Jpa', 'Photo.java', 'SnowflakeSequence.java', 'META-INF/persistence.xml' ],
 );
 
-shows_what_is_tested('doc/java.md', 'sql|java|xml', "$FindBin::RealBin/tables.sql",
+shows_what_is_tested('doc/languages.md', 'sql|java|xml', "$FindBin::RealBin/tables.sql",
 	map { "$programs/$_" } map { ("$_->[2].java", @$_[ 3 .. $#$_ ]) } @libraries);
 
 my $node = stack_server('java', tcp => 1);    # the JDBC driver knows TCP only

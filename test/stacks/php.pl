@@ -1,5 +1,5 @@
 # PHP's libraries: PDO, Doctrine's DBAL and ORM, and Eloquent.  Each has a program in
-# test/stacks/php, and doc/php.md shows parts of these.
+# test/stacks/php, and doc/languages.md shows parts of these.
 #
 # Packages: php-cli php-pgsql php-doctrine-dbal php-doctrine-orm php-symfony-cache
 # Packages: php-illuminate-database php-illuminate-events php-illuminate-filesystem
@@ -18,7 +18,7 @@ use Test::More;
 my $programs = "$FindBin::RealBin/php";
 my $php = '/usr/share/php';
 
-shows_what_is_tested('doc/php.md', 'php',
+shows_what_is_tested('doc/languages.md', 'php',
 	map { "$programs/$_.php" }
 	  qw(pdo_client doctrine_type doctrine_entities eloquent_provider eloquent_migration eloquent_models));
 

@@ -1,5 +1,5 @@
 # Ruby's libraries: ActiveRecord, Sequel and ruby-pg.  Each has a program in
-# test/stacks/ruby, and doc/ruby.md shows parts of these.
+# test/stacks/ruby, and doc/languages.md shows parts of these.
 #
 # Packages: ruby ruby-activerecord ruby-sequel ruby-pg
 
@@ -15,7 +15,7 @@ use Test::More;
 
 my $programs = "$FindBin::RealBin/ruby";
 
-shows_what_is_tested('doc/ruby.md', 'ruby',
+shows_what_is_tested('doc/languages.md', 'ruby',
 	map { "$programs/$_.rb" }
 	  qw(activerecord_initializer activerecord_migration activerecord_models sequel_migration sequel_photos pg_client));
 

@@ -21,7 +21,7 @@ my $programs = "$FindBin::RealBin/rust";
 my $crates = '/usr/share/cargo/registry';
 my @libraries = ([ 'tokio-postgres', 'tokio_postgres' ], [ 'sqlx', 'sqlx' ], [ 'diesel', 'diesel' ]);
 
-shows_what_is_tested('doc/rust.md', 'sql|rust|toml', "$FindBin::RealBin/tables.sql",
+shows_what_is_tested('doc/languages.md', 'sql|rust|toml', "$FindBin::RealBin/tables.sql",
 	map { "$programs/$_" } 'Cargo.toml', 'id.rs', map { "$_->[1].rs" } @libraries);
 
 my @crates = map { glob("$crates/$_->[0]-[0-9]*") } @libraries;

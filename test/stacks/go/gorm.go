@@ -1,6 +1,6 @@
 // gorm.go -- snowflake from Go, by GORM
 //
-// What stands in doc/go.md is copied out of here.
+// What stands in doc/languages.md is copied out of here.
 
 package main
 

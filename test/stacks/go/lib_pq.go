@@ -1,6 +1,6 @@
 // lib_pq.go -- snowflake from Go, by database/sql and lib/pq
 //
-// What stands in doc/go.md is copied out of here and of sql.go.
+// What stands in doc/languages.md is copied out of here and of sql.go.
 
 package main
 

@@ -1,6 +1,6 @@
 // pgx4.go -- snowflake from Go, by pgx 4
 //
-// What stands in doc/go.md is copied out of here.
+// What stands in doc/languages.md is copied out of here.
 
 package main
 

@@ -1,6 +1,6 @@
 // pgx5.go -- snowflake from Go, by pgx 5
 //
-// What stands in doc/go.md is copied out of here.
+// What stands in doc/languages.md is copied out of here.
 
 package main
 

@@ -1,6 +1,6 @@
 // pgx5_sql.go -- snowflake from Go, by database/sql and pgx 5's stdlib
 //
-// What stands in doc/go.md is copied out of here and of sql.go.
+// What stands in doc/languages.md is copied out of here and of sql.go.
 
 package main
 

@@ -1,6 +1,6 @@
 // sql.go -- snowflake from Go, by database/sql, whatever the driver
 //
-// What stands in doc/go.md is copied out of here.  lib_pq.go and pgx5_sql.go are
+// What stands in doc/languages.md is copied out of here.  lib_pq.go and pgx5_sql.go are
 // the programs; they have what differs between the drivers.
 
 package main

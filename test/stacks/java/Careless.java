@@ -1,4 +1,4 @@
-// Careless.java -- an entity as doc/java.md says not to write it, for Jpa.java
+// Careless.java -- an entity as doc/languages.md says not to write it, for Jpa.java
 
 import javax.persistence.*;
 

@@ -1,6 +1,6 @@
 // Jpa.java -- snowflake from Java, by a JPA provider: EclipseLink
 //
-// What stands in doc/java.md is copied out of here, and of Photo.java,
+// What stands in doc/languages.md is copied out of here, and of Photo.java,
 // SnowflakeSequence.java and META-INF/persistence.xml.
 
 import java.sql.*;

@@ -1,6 +1,6 @@
 // Photo.java -- an entity whose ids are minted by the server, for Jpa.java
 //
-// What stands in doc/java.md is copied out of here.
+// What stands in doc/languages.md is copied out of here.
 
 import com.fasterxml.jackson.annotation.JsonFormat;
 import javax.persistence.*;

@@ -1,6 +1,6 @@
 // SnowflakeSequence.java -- how EclipseLink gets ids from the server
 //
-// What stands in doc/java.md is copied out of here.
+// What stands in doc/languages.md is copied out of here.
 
 import java.util.Vector;
 

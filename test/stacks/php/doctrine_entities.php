@@ -1,7 +1,7 @@
 <?php
 // doctrine_entities.php -- entities with snowflake keys
 //
-// doc/php.md shows it.  doctrine_photos.php tests it.
+// doc/languages.md shows it.  doctrine_photos.php tests it.
 
 use Doctrine\ORM\EntityManagerInterface;
 use Doctrine\ORM\Mapping as ORM;

@@ -1,7 +1,7 @@
 <?php
 // doctrine_type.php -- the type snowflake in Doctrine DBAL, and ids from it in the ORM
 //
-// doc/php.md shows it.  doctrine_photos.php tests it.
+// doc/languages.md shows it.  doctrine_photos.php tests it.
 
 use Doctrine\DBAL\Platforms\AbstractPlatform;
 use Doctrine\DBAL\Types\BigIntType;

@@ -1,7 +1,7 @@
 <?php
 // eloquent_migration.php -- database/migrations/2026_01_01_000000_create_photos.php
 //
-// doc/php.md shows it.  eloquent_photos.php tests it.
+// doc/languages.md shows it.  eloquent_photos.php tests it.
 
 use Illuminate\Database\Migrations\Migration;
 use Illuminate\Database\Schema\Blueprint;

@@ -1,7 +1,7 @@
 <?php
 // eloquent_models.php -- models with snowflake keys
 //
-// doc/php.md shows it.  eloquent_photos.php tests it.
+// doc/languages.md shows it.  eloquent_photos.php tests it.
 
 use Illuminate\Database\Eloquent\Builder;
 use Illuminate\Database\Eloquent\Model;

@@ -2,7 +2,7 @@
 // eloquent_provider.php -- what boot() of AppServiceProvider does, so that migrations
 // know the type
 //
-// doc/php.md shows it.  eloquent_photos.php tests it.
+// doc/languages.md shows it.  eloquent_photos.php tests it.
 
 use Illuminate\Database\Query\Expression;
 use Illuminate\Database\Schema\Blueprint;

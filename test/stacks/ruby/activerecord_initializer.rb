@@ -1,6 +1,6 @@
 # activerecord_initializer.rb -- config/initializers/snowflake.rb of a Rails application
 #
-# doc/ruby.md shows it.  activerecord_photos.rb tests it.
+# doc/languages.md shows it.  activerecord_photos.rb tests it.
 
 class SnowflakeType < ActiveRecord::Type::BigInteger
   def type = :snowflake

@@ -1,6 +1,6 @@
 # activerecord_migration.rb -- db/migrate/1_create_photos.rb of a Rails application
 #
-# doc/ruby.md shows it.  activerecord_photos.rb tests it.
+# doc/languages.md shows it.  activerecord_photos.rb tests it.
 
 class CreatePhotos < ActiveRecord::Migration[7.2]
   def change

@@ -1,6 +1,6 @@
 # activerecord_models.rb -- models of a Rails application
 #
-# doc/ruby.md shows it.  activerecord_photos.rb tests it.
+# doc/languages.md shows it.  activerecord_photos.rb tests it.
 
 class ApplicationRecord < ActiveRecord::Base
   primary_abstract_class

@@ -1,6 +1,6 @@
 # pg_client.rb -- snowflake from ruby-pg
 #
-# doc/ruby.md shows parts of this file.  Connects as the PG* environment variables say
+# doc/languages.md shows parts of this file.  Connects as the PG* environment variables say
 # to an empty database with the extension, and prints TAP.
 
 require "json"

@@ -1,6 +1,6 @@
 # sequel_migration.rb -- migrations/001_photos.rb
 #
-# doc/ruby.md shows it.  sequel_photos.rb tests it.
+# doc/languages.md shows it.  sequel_photos.rb tests it.
 
 Sequel.migration do
   change do

@@ -1,6 +1,6 @@
 # sequel_photos.rb -- snowflake from Sequel, with the migration sequel_migration.rb
 #
-# doc/ruby.md shows parts of this file.  Connects as the PG* environment variables say
+# doc/languages.md shows parts of this file.  Connects as the PG* environment variables say
 # to an empty database with the extension, and prints TAP.
 
 require "fileutils"

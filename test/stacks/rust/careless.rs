@@ -1,4 +1,4 @@
-// careless.rs -- what sqlx does not compile, as doc/rust.md says: nobody told the
+// careless.rs -- what sqlx does not compile, as doc/languages.md says: nobody told the
 // macro that the column is an Id
 
 fn main() {

@@ -1,6 +1,6 @@
 // diesel.rs -- snowflake from Rust, by diesel
 //
-// What stands in doc/rust.md is copied out of here.
+// What stands in doc/languages.md is copied out of here.
 
 mod library;
 

@@ -1,6 +1,6 @@
 // id.rs -- an id in Rust, for tokio_postgres.rs and sqlx.rs
 //
-// What stands in doc/rust.md is copied out of here.
+// What stands in doc/languages.md is copied out of here.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
 // sqlx.rs -- snowflake from Rust, by sqlx
 //
-// What stands in doc/rust.md is copied out of here and of id.rs.
+// What stands in doc/languages.md is copied out of here and of id.rs.
 
 mod id;
 mod library;
