@@ -73,14 +73,19 @@ my $mark = goes_far($paris, 'before a crash');
 $paris->stop('immediate');
 start_with_clock($paris, $BEHIND);
 goes_on($paris, $mark, 'after a crash');
-for my $place ([ HOST => 'ids-1' ], [ BOOT => 'another' ])
+for my $place ([ HOST => 'ids-1' ], [ BOOT => 'another' ], ['directory'])
 {
-	my ($what, $value) = @$place;
+	my ($what, @value) = @$place;
 	my $holder = $paris->safe_psql('postgres', 'SELECT holder FROM snowflake_lease_status()');
 
 	$mark = goes_far($paris, "before another $what");
 	$paris->stop($what eq 'BOOT' ? 'fast' : 'immediate');
-	start_with_clock($paris, $BEHIND, place => { $what => $value });
+	if (!@value)
+	{
+		rename($paris->data_dir, $paris->data_dir . '_before') or die "could not rename: $!";
+		system_or_bail('cp', '-a', $paris->data_dir . '_before', $paris->data_dir);
+	}
+	start_with_clock($paris, $BEHIND, place => { @value ? ($what => @value) : () });
 	goes_on($paris, $mark, "after another $what");
 	isnt($paris->safe_psql('postgres', 'SELECT holder FROM snowflake_lease_status()'), $holder, "another $what: a new holder");
 }
