@@ -1,11 +1,11 @@
-# Have spin check the models: of minting and the horizon, of leases, and of reading
-# what is new.
+# Have spin check the models: of minting and the horizon, of leases, of reading what is
+# new, and of snowflake_plain.
 #
 #   model.pl                  check all of them
 #   model.pl NAME             check this one
 #   model.pl --show SWITCH    how this switch mints an id twice, or misses a row
 #
-# minting.pml, lease.pml and settled.pml tell what is modelled and what the switches
+# minting.pml, lease.pml, settled.pml and plain.pml tell what is modelled and what the switches
 # do.  A model as it is must hold in every interleaving, and with each switch it must
 # not, or it proves nothing.  A search that was not completed, for lack of memory, depth or time,
 # or that never came to some step of the model, is a failure.
@@ -88,6 +88,21 @@ my @MODELS = (
 			'NO_CLAIM -DXIDS=3 -DONCE -DRING=2',
 			'TRUSTS_IMPORTED -DIMPORTED',
 			map { "$_ -DPREPARED -DTICKETS=2" } qw(TABLE_BEFORE_RING NO_TABLE TABLE_TO_NOWHERE),
+		],
+	},
+	{
+		name => 'plain',
+		holds => [
+			[ 'snowflake_plain, two sessions', '-DTICKS=4' ],
+			[ 'snowflake_plain, a crash', '-DCRASH', '-DTICKS=4' ],
+		],
+		fails => 'mints an id twice',
+		message => qr/assertion violated  *!\(\(minted&/,
+		definitions => [],
+		depths => [ 100, 200, 400 ],
+		switches => [
+			qw(NO_GATE NO_CLOSE READ_BEFORE_CLOSE MORE_SESSIONS),
+			map { "$_ -DCRASH" } qw(OPEN_AFTER_CRASH PRESENT_TICK NO_WAIT CLOCK_BEHIND),
 		],
 	},
 );

@@ -1,0 +1,298 @@
+# snowflake_plain mints no id twice: with many sessions that wake at once, with
+# sessions stopped, cancelled and ended at each line of the rule while the clock goes
+# back and forth, over crashes, far steps of the clock and promotions.  And what
+# doc/managed.md says can repeat an id does so here.
+#
+# SNOWFLAKE_PLAIN_IDS is how many ids the storm mints at least, by default few.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
+use PostgreSQL::Test::Utils;
+use SnowflakeTest;
+use Time::HiRes qw(sleep time);
+use Test::More;
+
+my $ENOUGH = $ENV{SNOWFLAKE_PLAIN_IDS} // 100_000;
+my $MINT = 'plain.snowflake_nextval()';
+my $file = slurp_file("$FindBin::RealBin/../../sql/snowflake_plain--1.0.sql");
+
+# A server whose clock can be moved, with snowflake_plain.
+sub plain_server
+{
+	my ($name, %options) = @_;
+	my $node = new_server($name, clock => 1, init => { allows_streaming => 1 }, conf => "max_connections = 100\nmax_wal_senders = 5\n" . ($options{conf} // ''));
+
+	$node->safe_psql('postgres', "CREATE SCHEMA plain; SET search_path = plain;\n$file");
+	set_up($node, $options{layout} // 'twitter');
+	return $node;
+}
+
+sub set_up
+{
+	my ($node, $layout) = @_;
+
+	$node->safe_psql('postgres', "SELECT plain.snowflake_plain_setup('$layout', '5')");
+	return;
+}
+
+# A server that crashed leaves backends for a moment, and they keep the next one from starting.
+sub start_again
+{
+	my ($node, $offset) = @_;
+
+	for (1 .. 300)
+	{
+		$node->{_pid} = undef;
+		return if start_with_clock($node, $offset, fail_ok => 1);
+		sleep(0.1);
+	}
+	die 'the server does not start any more';
+}
+
+# Ids into a file, as they are received.
+sub mint_into
+{
+	my ($node, $to, $count, $before) = @_;
+
+	$node->psql('postgres', ($before // '') . "SELECT $MINT FROM generate_series(1, $count)", stdout => \my $out, stderr => \my $err, on_error_stop => 0);
+	append_to_file($to, "$out\n") if $out =~ /\d/;
+	return $err;
+}
+
+# --- Many sessions that wake at once, and statements of 1 and of many ids.  In the log
+# --- of what was minted each id is above those that were surely minted before it.
+
+my $node = plain_server('plain');
+create_mint_log($node, 'log', $MINT);
+my $BURSTS = 12;
+my $sessions = 64;
+my $wake = q{SELECT pg_sleep_until(date_bin('200 ms', clock_timestamp(), 'epoch') + interval '200 ms');};
+my $burst = "$wake\nINSERT INTO log (n) VALUES (1);\n" x $BURSTS . "INSERT INTO log (n) SELECT generate_series(1, 1000);\n";
+in_parallel($node, $sessions, $burst);
+$node->safe_psql('postgres', 'INSERT INTO log (n) SELECT generate_series(1, 10000)');
+mint_log_is_sound($node, 'log', $sessions * ($BURSTS + 1000) + 10000, label => '64 sessions');
+is(count_of($node, "log WHERE plain.snowflake_shard(id) <> 5 OR plain.snowflake_timestamp(id) > clock_timestamp()"), 0,
+	'64 sessions: on their shard, and none later than the clock');
+
+# --- Exhausted ticks: two ids in 10 ms.  What is too much for a tick waits for the next.
+
+$node->safe_psql('postgres', 'DROP TABLE log; DROP SEQUENCE log_moment; DROP SCHEMA plain CASCADE');
+$node->safe_psql('postgres', "CREATE SCHEMA plain; SET search_path = plain;\n$file");
+set_up($node, 'epoch=2024-01-01 unit=10ms fields=timestamp:42,shard:10,sequence:1');
+create_mint_log($node, 'log', $MINT);
+in_parallel($node, 4, 'INSERT INTO log (n) SELECT generate_series(1, 25)');
+mint_log_is_sound($node, 'log', 100, label => 'exhausted ticks');
+cmp_ok($node->safe_psql('postgres', 'SELECT extract(epoch FROM max(plain.snowflake_timestamp(id)) - min(plain.snowflake_timestamp(id))) FROM log'),
+	'>=', 0.49, 'exhausted ticks: it took as many ticks as it had to');
+
+# --- Stopped, cancelled and ended at each line that moves the sequence, while the clock
+# --- goes back and forth, and others mint.  Each line of the function waits for a lock if
+# --- the session is the one to be stopped.  The layout is slow, so that others can catch
+# --- up with what the stopped session has read.
+
+$node->safe_psql('postgres', 'DROP TABLE log; DROP SEQUENCE log_moment; DROP SCHEMA plain CASCADE');
+$node->safe_psql('postgres', "CREATE SCHEMA plain; SET search_path = plain;\n$file");
+set_up($node, 'epoch=2024-01-01 unit=10ms fields=timestamp:42,shard:10,sequence:5');
+$node->safe_psql('postgres', <<'SQL');
+CREATE FUNCTION plain.stop_at(line int) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	IF current_setting('application_name') = 'stopped_at_' || line THEN
+		PERFORM pg_advisory_lock(line);
+		PERFORM pg_advisory_unlock(line);
+	END IF;
+END
+$$;
+SQL
+my $lines = 0;
+for my $function ('snowflake_plain_move(int, boolean)', 'snowflake_nextval()')
+{
+	my $source = $node->safe_psql('postgres', "SELECT pg_get_functiondef('plain.$function'::regprocedure)");
+
+	# before each statement of the bodies of blocks; "last >> 5" and the like stay whole
+	$source =~ s/^(\s+)(?=(?:IF pg_|tick :=|PERFORM |last :=|first :=|c :=|behind :=|RETURN \(|RAISE SQLSTATE|LOCK TABLE))/$1 . 'PERFORM plain.stop_at(' . ++$lines . "); "/gme;
+	$node->safe_psql('postgres', $source);
+}
+cmp_ok($lines, '>=', 15, "there are $lines lines to stop at");
+
+my $ids = PostgreSQL::Test::Utils::tempdir() . '/ids';
+my %stopped = map { $_ => 0 } 'goes on', 'is cancelled', 'is ended';
+for my $line (1 .. $lines)
+{
+	my $how = $line % 2 ? 'goes on' : $line % 4 ? 'is cancelled' : 'is ended';
+	my $holder = $node->background_psql('postgres', on_error_die => 1);
+	$holder->query_safe("SELECT pg_advisory_lock($line)");
+
+	sleep(0.05);    # the shard is idle, so the sequence is to be moved
+	my $session = start_session($node, "SELECT $MINT;\n", connection => " application_name=stopped_at_$line");
+	my $where = "pg_stat_activity WHERE application_name = 'stopped_at_$line'";
+	my $is_there = 0;
+	for (1 .. 20)
+	{
+		$is_there = $node->safe_psql('postgres', "SELECT count(*) FROM $where AND wait_event = 'advisory'");
+		last if $is_there || !count_of($node, $where);
+		sleep(0.05);
+	}
+	if ($is_there)
+	{
+		for my $offset (-1, 1.5)
+		{
+			set_clock($node, $offset);
+			mint_into($node, $ids, 100, "SET statement_timeout = '300ms';");
+		}
+		my %do = ('is cancelled' => 'pg_cancel_backend', 'is ended' => 'pg_terminate_backend');
+		$node->safe_psql('postgres', "SELECT $do{$how}(pid) FROM $where") if $do{$how};
+		$stopped{$how}++;
+	}
+	$holder->quit;
+	my $good = finish_session($session);
+	append_to_file($ids, "$session->{out}\n") if $good;
+	ok($good || $how ne 'goes on', "stopped at line $line") or diag($session->{err});
+	set_clock($node, 0);
+	is(mint_into($node, $ids, 60), '', "after line $line, where a session was stopped and $how, others mint") if $is_there;
+}
+cmp_ok($stopped{$_}, '>', 2, "$stopped{$_} times a session was stopped and $_") for sort keys %stopped;
+cmp_ok(ids_are_distinct('stopped at each line', $ids), '>', 200, 'and ids were minted');
+
+# --- A storm: minters with statements of 1 and of many ids, and crashes, clocks, cancels
+# --- and promotions among them.  The clock is right after a crash; before, it goes
+# --- where it likes.
+
+$node->stop('immediate');
+my $master = plain_server('storm', conf => <<'CONF');
+restart_after_crash = on
+synchronous_commit = off
+wal_keep_size = 256MB
+CONF
+my (@files, %happened);
+my $minted = 0;
+my $standbys = 0;
+
+srand($ENV{SNOWFLAKE_SEED} // 20261123);
+my @events = (
+	[ 'an immediate stop' => sub { $master->stop('immediate'); start_again($master, 0) } ],
+	[ 'SIGKILL of the postmaster' => sub { $master->kill9; start_again($master, 0) } ],
+	[ 'SIGKILL of a backend' => sub {
+			my $pid = eval { $master->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE query LIKE 'SELECT plain%' LIMIT 1") };
+			kill('KILL', $pid) if $pid;
+			comes_back($master) or die 'the server does not come back';
+		} ],
+	[ 'the clock back and forth' => sub {
+			for my $offset (-1, 0.5, -3, 0) { set_clock($master, $offset); sleep(0.2) }
+		} ],
+	[ 'cancelled and ended sessions' => sub {
+			for my $what ('cancel', 'terminate', 'cancel')
+			{
+				$master->safe_psql('postgres', "SELECT pg_${what}_backend(pid) FROM pg_stat_activity WHERE query LIKE 'SELECT plain%' AND random() < 0.5");
+				sleep(0.1);
+			}
+		} ],
+	[ 'a promotion' => sub {
+			my $standby = PostgreSQL::Test::Cluster->new('standby_' . ++$standbys);
+			$master->backup("b$standbys");
+			$standby->init_from_backup($master, "b$standbys", has_streaming => 1);
+			start_with_clock($standby, 0);
+			# and some WAL is lost
+			$standby->safe_psql('postgres', q{ALTER SYSTEM SET primary_conninfo = ''});
+			$standby->reload;
+			wait_until($standby, 'SELECT NOT EXISTS (SELECT FROM pg_stat_wal_receiver)');
+			sleep(0.2);
+			$master->stop('immediate');
+			$standby->promote;
+			$standby->safe_psql('postgres', 'ALTER SYSTEM RESET primary_conninfo');
+			$master = $standby;
+		} ]);
+
+for (my $round = 0; $minted < $ENOUGH || $round < @events; $round++)
+{
+	my ($what, $event) = @{ $events[ $round % @events ] };
+	my @minters = (
+		start_minters($master, 6, undef, statement => "SELECT $MINT;"),
+		start_minters($master, 6, $MINT, batch => 100),
+		start_minters($master, 2, $MINT, batch => 10_000));
+
+	sleep($ENOUGH > 1_000_000 ? 8 : 0.3 + rand(0.3));
+	$event->();
+	$happened{$what}++;
+	my @new = stop_minters(@minters);
+	push @files, @new;
+	$minted += (-s $_ // 0) / 20 for @new;
+	push @files, PostgreSQL::Test::Utils::tempdir() . '/after';
+	is(mint_into($master, $files[-1], 1000), '', "$what: minting goes on");
+}
+cmp_ok(ids_are_distinct('the storm', @files), '>=', $ENOUGH * 0.9, join(', ', map { "$happened{$_} times $_" } sort keys %happened));
+$master->stop('immediate');
+
+# --- What can repeat an id, as the page says: WAL was lost, and the clock is behind.  The
+# --- layout is slow, so that each position of a tick is used.
+
+my $slow = 'epoch=2024-01-01 unit=10ms fields=timestamp:42,shard:10,sequence:5';
+my $lossy = plain_server('lossy', layout => $slow, conf => "synchronous_commit = off\nwal_writer_delay = 10s\nwal_writer_flush_after = 0\n");
+my $files = 0;
+sub ids_of
+{
+	my ($count, %options) = @_;
+	my $to = PostgreSQL::Test::Utils::tempdir() . '/ids' . ++$files;
+
+	append_to_file($to, $lossy->safe_psql($options{dbname} // 'postgres', "SELECT $MINT FROM generate_series(1, $count)") . "\n");
+	return $to;
+}
+
+for my $behind (0, 1)
+{
+	$lossy->safe_psql('postgres', 'CHECKPOINT');
+	my $began = time();
+	my $before = ids_of(600);
+	$lossy->stop('immediate');
+	start_again($lossy, $behind ? $began - time() - 1 : 0);
+	set_clock($lossy, $began - time() - 0.2) if $behind;
+	my (undef, $twice) = duplicates($before, ids_of(2000));
+	is($twice > 0, $behind > 0, 'lost WAL, and the clock is ' . ($behind ? 'behind: ids twice' : 'right: no id twice'));
+}
+set_clock($lossy, 0);
+
+# --- a backup or dump, too
+my $dump = PostgreSQL::Test::Utils::tempdir() . '/dump';
+command_ok([ 'pg_dump', '-f', $dump, $lossy->connstr('postgres') ], 'a dump');
+my $began = time();
+my $dumped = ids_of(600);
+for my $name ('restored_right', 'restored_behind')
+{
+	$lossy->safe_psql('postgres', "CREATE DATABASE $name");
+	command_ok([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-f', $dump, $lossy->connstr($name) ], 'it is restored');
+	set_clock($lossy, $began - time() - 0.2) if $name =~ /behind/;
+	my (undef, $twice) = duplicates($dumped, ids_of(2000, dbname => $name));
+	is($twice > 0, $name =~ /behind/ > 0, "$name: ids " . ($twice ? 'twice' : 'once'));
+}
+set_clock($lossy, 0);
+
+# --- and setval() by the owner
+my $set_back = 0;
+for (1 .. 50)
+{
+	$set_back = $lossy->safe_psql('postgres', <<"SQL") =~ s/\s//gr;
+CREATE TEMP TABLE ids AS SELECT $MINT AS id FROM generate_series(1, 100);
+DO \$\$ BEGIN PERFORM setval('plain.snowflake_shard_5', last_value - 20) FROM plain.snowflake_shard_5; END \$\$;
+INSERT INTO ids SELECT $MINT FROM generate_series(1, 50);
+SELECT count(*) - count(DISTINCT id) FROM ids;
+SQL
+	last if $set_back > 0;
+}
+cmp_ok($set_back, '>', 0, 'setval() by the owner: ids twice');
+
+# --- A clock that was far ahead: calls fail at once, use no values up, and go on
+set_clock($lossy, 3600);
+my $ahead = ids_of(10);
+set_clock($lossy, 0);
+my $at = $lossy->safe_psql('postgres', 'SELECT last_value FROM plain.snowflake_shard_5');
+fails_with($lossy, "SELECT $MINT", '58000', qr/clock is \d+ s behind the last snowflake id/, 'a clock that was far ahead') for 1 .. 4;
+cmp_ok($lossy->safe_psql('postgres', 'SELECT last_value FROM plain.snowflake_shard_5') - $at, '<=', 1, 'calls that fail use no values up');
+$lossy->safe_psql('postgres', "SELECT plain.snowflake_plain_setup('$slow', '6')");
+is($lossy->safe_psql('postgres', "SELECT plain.snowflake_shard($MINT)"), 6, 'a shard that was never used mints at once');
+set_clock($lossy, 3596);
+$lossy->safe_psql('postgres', "SELECT plain.snowflake_plain_setup('$slow', '5')");
+is((duplicates($ahead, ids_of(100)))[1], 0, 'and the shard itself when the clock has caught up, and no id twice');
+
+done_testing();
