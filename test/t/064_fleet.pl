@@ -360,6 +360,9 @@ my %hard_registry_fault = (
 		pause();
 		my $time = $registry->safe_psql('postgres', 'SELECT clock_timestamp()');
 		pause();
+
+		# recovery stops at the first transaction after the time, so there has to be one
+		$registry->safe_psql('postgres', 'SELECT pg_current_xact_id()');
 		my $wal = $registry->safe_psql('postgres', 'SELECT pg_walfile_name(pg_switch_wal())');
 		wait_until($registry, "SELECT last_archived_wal >= '$wal' FROM pg_stat_archiver") or die 'not archived';
 		end_registry();
