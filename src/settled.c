@@ -602,7 +602,7 @@ raise_latest_tick(const Layout *layout)
 		if (tick >= renew)
 			horizon_ask_for_renewal(tick);
 		bounds_raise(&bounds->latest,
-					 FAULT(mark_before_renewal) ? tick : Min(tick, renew));
+					 FAULT(mark_on_disk) ? tick : Min(tick, renew));
 	}
 	on_disk = Max((int64) pg_atomic_read_u64(&bounds->renew),
 				  (int64) pg_atomic_read_u64(&bounds->horizon));

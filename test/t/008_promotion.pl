@@ -157,11 +157,7 @@ for my $kind ('asynchronous', 'synchronous')
 	$primary->append_conf('postgresql.conf', "synchronous_standby_names = 'nobody'");
 	$primary->restart;
 	my $session = start_session($primary, 'SELECT snowflake_nextval(0)');
-	for (1 .. 300)
-	{
-		last if -e $file;
-		sleep(0.1);
-	}
+	ok(wait_until($primary, q(SELECT waiting_for = 'synchronous standby' FROM snowflake_horizon())), 'standby not there: the worker waits');
 	ok(-e $file, 'standby not there: the horizon is on disk');
 	$primary->stop('fast');
 	finish_session($session);

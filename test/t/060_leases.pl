@@ -80,6 +80,7 @@ set_by_reload($lima, "snowflake.shards = '5,6'\n");
 is_holding($lima, '5,6', 'another list: what is not wanted is given back');
 is($registry->safe_psql('postgres', 'SELECT free FROM snowflake_registry_leases WHERE shard = 2'), 't', 'at once');
 fails_with($lima, 'SELECT snowflake_nextval(2)', '42501', qr/shard 2 is not/, 'and not minted on any more');
+fails_with($lima, "SET snowflake.shards = '2'; SELECT snowflake_nextval(2)", '42501', qr/shard 2 is not/, 'whatever a session sets');
 set_by_reload($lima, "snowflake.shards = 'auto:4'\n");
 is_holding($lima, '4,5,6,7', 'four of them: it keeps what it has');
 set_by_reload($lima, "snowflake.shards = 'auto'\n");

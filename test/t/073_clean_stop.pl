@@ -1,5 +1,6 @@
 # The horizon's worker leaves as the server's own workers do: a clean stop logs
-# nothing that alarms, and what it wrote to the WAL is in the server's statistics.
+# nothing that alarms, and what it wrote to the WAL is in the server's statistics.  And no id
+# is minted in a tick of before.
 
 use strict;
 use warnings;
@@ -75,5 +76,20 @@ is($node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)"), 't', 'it c
 ok(wait_until($node, "SELECT coalesce(bool_or(pid <> $pid), false) FROM ($worker) AS w"), 'and is back');
 like($node->safe_psql('postgres', 'SELECT snowflake_nextval(1)'), qr/^\d+$/, 'and renews');
 $node->stop;
+
+# --- the tick that was minted in last is over for the next start, here a minute
+
+my $minute = int(time() / 60) * 60 + 120;
+sub in_minute { my ($seconds) = @_; return $minute + $seconds - time() }
+my $slow = new_server('slow', clock => 1, conf => "snowflake.layout = 'epoch=2020-01-01 unit=60s fields=timestamp:30,shard:3,sequence:8'\n");
+set_clock($slow, in_minute(5));
+my $last = $slow->safe_psql('postgres', 'SELECT max(snowflake_nextval(1)) FROM generate_series(1, 5)');
+$slow->stop;
+start_with_clock($slow, in_minute(5));
+fails_with($slow, 'SET snowflake.clock_tolerance = 0; SELECT snowflake_nextval(1)', '58000', qr/behind the snowflake horizon that was found/,
+	'started within the tick of its last id, it waits');
+set_clock($slow, in_minute(65));
+is($slow->safe_psql('postgres', "SELECT snowflake_nextval(1) > $last"), 't', 'and mints in the next one');
+$slow->stop;
 
 done_testing();
