@@ -19,10 +19,10 @@ set -euo pipefail
 # shellcheck source=test/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-STEPS=(format model regress isolation tap twins integration stacks upgrade packages soak
+STEPS=(format model regress isolation tap twins integration stacks upgrade packages soak benchmark
     fuzz analyze proof sanitize perturb faults valgrind sqlsmith coverage i386 arm64)
 DEFAULT=(format model regress isolation tap twins)
-JOBS=$((2 * $(nproc) < 8 ? 2 * $(nproc) + 1 : 8))   # tests mostly wait
+JOBS=$((3 * $(nproc) < 12 ? 3 * $(nproc) : 12))     # tests mostly wait
 
 # What a step needs, and is skipped without.  What a script needs is in its head,
 # as "# Packages: ..."; "# Unpacked: ..." are packages that need no installation, and
@@ -35,9 +35,8 @@ declare -A PACKAGES=(
     [i386]='mmdebstrap debian-archive-keyring arch-test'
     [arm64]='mmdebstrap debian-archive-keyring arch-test qemu-user-static'
 )
-declare -A MEGABYTES=([stacks]=900 [packages]=500)  # to download for a place; for a major:
+declare -A MEGABYTES=([stacks]=900 [packages]=1000)  # to download for a place; for a major:
 MAJOR_MEGABYTES=130
-SPEED=5                         # megabytes in a second, if the network is an ordinary one
 
 usage() {
     cat <<END
@@ -58,6 +57,7 @@ nothing failed.  The steps are
   upgrade      pg_upgrade between majors
   packages     build, install and remove the packages, in a bare Debian
   soak         crashes, moved clocks and promotions at random
+  benchmark    does bench/run.sh work? on a shared machine it tells no times
   fuzz         libFuzzer on the parsers
   analyze      cppcheck, clang-tidy and gcc -fanalyzer
   proof        CBMC on the arithmetic of layouts
@@ -76,7 +76,8 @@ and without any: ${DEFAULT[*]}.
   --pg-config PATH  with the installed server to which this program pg_config
                     belongs, such as one that was built from source; nothing is
                     written to it
-  --all             with each of ${SUPPORTED[*]}
+  --all             with each of ${SUPPORTED[*]}, but for scripts whose head says
+                    that one of them, or the first and the last, will do
   --only NAME       only this test: a TAP script such as 003_spilling, an SQL
                     test such as mint, or a name as it is printed, 17/regress
   --keep            keep the servers' directories, and say where they are
@@ -129,8 +130,16 @@ choose_majors() {
 # The tests
 
 # The names of scripts in a directory, in a place.  The last ones of t/ wait longest,
-# so they begin first.
-list_scripts() { find "$SOURCE/test/$1" -name '*.pl' -printf "$2/%f\n" | sed 's/\.pl$//' | sort -r; }
+# so they begin first.  Of many majors, a script whose head says "# Majors: one" runs
+# with the first, as it looks at what no major changes; with "# Majors: ends" it runs
+# with the first and the last.
+list_scripts() {
+    local without=none
+    [[ " ${majors[*]:1} " != *" $2 "* ]] || without='one\|ends'
+    [[ $without == none || $2 != "${majors[-1]}" ]] || without=one
+    { find "$SOURCE/test/$1" -name '*.pl' -exec grep -L "^# Majors: \($without\)$" {} + || true; } |
+        sed "s,.*/\(.*\)\.pl$,$2/\1," | sort -r
+}
 
 # A place, and those of the suites there that are among the steps.
 list_suites() {
@@ -185,12 +194,12 @@ list_tests() {
     done
     for step in "${steps[@]}"; do
         case $step in
-            format | model | analyze | proof) echo "$step" ;;
+            format | model | benchmark | analyze | proof) echo "$step" ;;
             fuzz) printf '%s\n' fuzz "${majors[0]}/text_input" ;;
             soak | sqlsmith) echo "${majors[0]}/$step" ;;
             packages)           # of a Debian that is released
                 [[ ${majors[0]} =~ ^(16|19)$ ]] || packaged=${majors[0]}
-                echo "packages/$packaged"
+                printf 'packages/%s\n' "$packaged" bookworm-user trixie-root
                 ;;
             sanitize) printf 'sanitize/%s\n' build regress isolation reports ;;
             perturb) list_perturbed ;;

@@ -24,6 +24,7 @@ SOURCE=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 PROGRAMS=/usr/lib/postgresql    # where Debian has the server's, by major
 SUPPORTED=(15 16 17 18 19)      # majors
 BUILD_PACKAGES='make gcc libc6-dev'
+SPEED=5                         # megabytes in a second, if the network is an ordinary one
 # shellcheck disable=SC2034 # for the scripts that source this
 declare -A SUITE=([15]=bookworm [17]=trixie [18]=forky [19]=experimental) # the Debian of each; none has 16
 
@@ -248,6 +249,18 @@ apt_install() {
         install --no-install-recommends "$@" </dev/null 2>&1
 }
 
+# What apt would do, as it says: how much that is, and how long it takes.
+how_much() {
+    awk -v speed="$SPEED" '
+        / newly installed, / { packages = $3 }
+        /^Need to get / { unit = $5; sub("/.*", "", unit); download = $4; size["B"] = 1e-6; size["kB"] = 1e-3; size["MB"] = 1; size["GB"] = 1e3
+                          seconds = $4 * size[unit] / speed }
+        /^After this operation, / { disk = $4 " " $5 }
+        END { seconds += packages / 3 + 5
+              printf "%d packages, %s %s to download, %s on disk, about %d %s", packages, download, unit, disk,
+                  (seconds < 100 ? seconds : seconds / 60 + 1), (seconds < 100 ? "s" : "min") }' "$1"
+}
+
 # Install those of the named packages that are missing.  Say before how much that
 # is; a dot now and then shows that it goes on.
 install_packages() {
@@ -266,11 +279,8 @@ install_packages() {
     fi
     fetch_lists
     LOG=$(mktemp)
-    apt_install --assume-no "${missing[@]}" >"$LOG" || true
-    say "Installing ${missing[*]} with apt:" \
-        "$(sed -n 's/.* \([0-9]*\) newly installed.*/\1/p' "$LOG") packages," \
-        "$(sed -n 's/^Need to get \(.*\) of archives.*/\1/p' "$LOG") to download," \
-        "$(sed -n 's/^After this operation, \(.*\) of additional.*/\1/p' "$LOG") on disk"
+    apt_install -o APT::Get::Assume-Yes=false --assume-no "${missing[@]}" >"$LOG" || true
+    say "Installing ${missing[*]} with apt: $(how_much "$LOG")"
     [[ " ${missing[*]}" != *" postgresql-"[0-9]* ]] || hold_clusters
     apt_install -q -y "${missing[@]}" | tee "$LOG" |
         awk '/^(Get|Unpacking|Setting up)/ && ++n % 8 == 0 { printf "."; fflush() } END { print "" }' || status=$?

@@ -21,176 +21,39 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/perl";
 
-use File::Basename qw(basename);
-use File::Path qw(make_path);
-use File::Temp qw(tempdir);
-use POSIX qw(WNOHANG);
+use BareDebian;
 use Test::More;
 use Tool;
 
-my $main = $$;
 die "usage: perl test/packages.pl MAJOR SUITE\n" if @ARGV != 2;
-die "making a Debian needs root\n" if $> != 0;
 my ($major, $suite) = @ARGV;
-my $page = slurp("$top/doc/install.md");
 my @tools = qw(elfutils git lintian pgxnclient rpm rpmlint unzip);
-my $user = 'builder';
-my $dir = tempdir('/var/tmp/snowflake-packages.XXXXXX');
-my $log = "$dir/log";    # of the last command
-my $root;                # the Debian in use,
-my $home;                # and as seen in there, the user's directory, with the tree
 
-$ENV{LC_ALL} = 'C';
-chmod(0755, $dir);
-
-# --- Commands
-#
-# However this ends, so does the command that runs, and the directory is removed.
-
-my $child;
-
-$SIG{$_} = sub { exit(1) } for qw(INT TERM HUP);
-
-END
-{
-	my $status = $?;
-	if ($$ == $main)
-	{
-		$SIG{$_} = 'IGNORE' for qw(INT TERM HUP);
-		# mmdebstrap unmounts what it has mounted; unshare takes no polite word
-		kill('TERM', $child) if $child;
-		for (1 .. 70)
-		{
-			last if !$child || waitpid($child, WNOHANG);
-			select(undef, undef, undef, 0.1);
-		}
-		kill('KILL', $child) && waitpid($child, 0) if $child;
-		# takes long, and check.sh kills the group of its tests after some seconds
-		system('setsid', 'rm', '-rf', '--one-file-system', $dir) if $dir;
-	}
-	$? = $status;
-}
-
-sub slurp { local (@ARGV, $/) = @_; return scalar <> }
-
-# Does it succeed?  Its output is in the log.
-sub run
-{
-	my @command = @_;
-
-	$child = fork() // die "could not fork: $!";
-	if (!$child)
-	{
-		open(STDIN, '<', '/dev/null') or die;
-		open(STDOUT, '>', $log) or die;
-		open(STDERR, '>&', \*STDOUT) or die;
-		exec(@command) or do { print "could not run $command[0]: $!\n"; exit(127) };
-	}
-	waitpid($child, 0);
-	$child = 0;
-	return $? == 0;
-}
-
-# Run a command in another root.  Mounts and processes live in namespaces of
-# their own, so both are gone with the command, however it ends; and the
-# binding of /dev can be met by no rm -rf of ours.  The shell stays, as
-# process 1 in there, to reap the orphans.
-sub enter
-{
-	my ($into, @command) = @_;
-	return run(qw(unshare --mount --propagation unchanged --pid --fork --kill-child bash -c), <<'SH', $into, @command);
-mount --make-rprivate / 2>/dev/null     # fails, harmless, in a chroot
-mount --rbind /dev "$0/dev" && mount -t proc proc "$0/proc" || exit 125
-chroot "$0" "$@"
-exit $?
-SH
-}
-
-# In the user's copy of the tree.  A child of a script may start out deaf to
-# SIGINT, which a test may need.
+# Commands of the user
 sub build
 {
 	my ($commands) = @_;
-	return enter(
-		$root, qw(runuser -u), $user, qw(-- env -i --default-signal),
-		"PATH=/usr/lib/postgresql/$major/bin:/usr/local/bin:/usr/bin:/bin", "HOME=$home", "TMPDIR=$home/tmp",
-		qw(SHELL=/bin/sh LC_ALL=C bash -euxc), "cd ~/tree\n$commands");
+	return as_user($commands, "PATH=/usr/lib/postgresql/$major/bin:/usr/local/bin:/usr/bin:/bin", "TMPDIR=$home/tmp");
 }
 
-# A test, whose reason to fail is at the end of the log
-sub check
-{
-	my ($name, $good) = @_;
-	return ok($good, $name) || diag_tail(slurp($log));
-}
-
-# --- The Debians
-
-# A bare one, where apt-get does not ask.
-sub make_debian
-{
-	return run(
-		qw(mmdebstrap --variant=apt --format=directory), '--aptopt=Acquire::Check-Valid-Until "false"',
-		'--aptopt=APT::Get::Assume-Yes "true"', '--include=passwd,sudo', $suite, "$dir/bare");
-}
-
-sub install_in
-{
-	my ($into, @packages) = @_;
-	return enter($into, qw(env DEBIAN_FRONTEND=noninteractive sh -c), <<'SH', 'sh', @packages);
-apt-get -qq -o Acquire::Check-Valid-Until=false update &&
-apt-get -qq -y --no-install-recommends install "$@"
-SH
-}
-
-sub copy_debian { my ($from, $to) = @_; return run('cp', '-a', "$dir/$from", "$dir/$to") }
-
-sub own { return run('chroot', $root, 'chown', '-R', "$user:", @_) }
-
-# In it, a user who builds and may use sudo; and another one with the server.
-sub prepare_debians
-{
-	return run('chroot', "$dir/bare", 'useradd', '--create-home', $user)
-	  && run('sh', '-c', 'echo "$1 ALL=(ALL) NOPASSWD: ALL" >"$0/etc/sudoers.d/$1"', "$dir/bare", $user)
-	  && copy_debian('bare', 'plain')
-	  && install_in("$dir/plain", "postgresql-$major");
-}
-
-# From now on, commands run in a new Debian that has the tree.
-sub use_debian
-{
-	my ($name) = @_;
-	copy_debian('bare', $name) or die slurp($log);
-	$root = "$dir/$name";
-	$home = '/tmp/' . basename(tempdir("$root/tmp/snowflake.XXXXXX"));
-	make_path("$root$home/tree", "$root$home/tmp");
-	run(qw(bash -euo pipefail -c), <<'SH', $top, "$root$home/tree") && own($home) or die slurp($log);
-tar -C "$0" -cf - --exclude-vcs --exclude='*.o' --exclude='*.bc' --exclude='*.so' --exclude=./results \
-    --exclude=./output_iso --exclude='./tmp_check*' --exclude=./log --exclude='./regression.*' . |
-    tar -C "$1" -xf - --no-same-owner
-SH
-	return;
-}
+# Of another Debian, which has the server
+sub prepare_plain { return copy_debian('bare', 'plain') && install_in("$dir/plain", "postgresql-$major") }
 
 # --- The page
 
-# What the page has under a heading, up to the next one of that rank: commands
-# as they are, SQL for psql, for this major.  With "text", what it shows.
+# What the page has under a heading: commands as they are, SQL for psql, for this
+# major.  With "text", what it shows.
 sub page
 {
-	my ($heading, $wanted) = (@_, 'sh|sql');
-	my ($marks, $rest) = $page =~ /^(#+) \Q$heading\E\n(.*)/ms or die "install.md has no heading \"$heading\"";
-	my $rank = length($marks);
-	my ($section) = $rest =~ /\A((?:^```(?s:.*?)^```\n|(?!#{1,$rank} ).*\n)*)/m;
+	my ($heading, $wanted) = @_;
 	my $text = '';
 
-	while ($section =~ /^```(\w*)\n(.*?)^```\n/msg)
+	for my $block (blocks_under('doc/install.md', $heading, $wanted ? [$wanted] : [ 'sh', 'sql' ]))
 	{
-		my ($language, $block) = ($1, $2);
-		next if $language !~ /\A(?:$wanted)\z/;
-		$block = "sudo -u postgres psql -X -v ON_ERROR_STOP=1 <<'END OF SQL'\n${block}END OF SQL\n"
+		my ($language, $code) = @$block;
+		$code = "sudo -u postgres psql -X -v ON_ERROR_STOP=1 <<'END OF SQL'\n${code}END OF SQL\n"
 		  if $language eq 'sql';
-		$text .= $block;
+		$text .= $code;
 	}
 	return $text =~ s/\b15\b/$major/gr;
 }
@@ -202,12 +65,10 @@ sub is_shown
 {
 	my ($heading) = @_;
 	my @shown = lines_of(page($heading, 'text'));
-	my %printed = map { $_ => 1 } lines_of(slurp($log));
+	my %printed = map { $_ => 1 } lines_of(logged());
 	my @missing = grep { !$printed{$_} } @shown;
 
-	open(my $out, '>>', $log) or die "could not open $log: $!";
-	print $out "not in the output: $_\n" for @missing;
-	close($out);
+	diag("not in the output: $_") for @missing;
 	return @shown && !@missing;
 }
 
@@ -250,11 +111,6 @@ sudo pg_ctlcluster $major main restart
 sudo -u postgres psql -XAtc 'SELECT count(*), pg_typeof(max(id)) FROM photos' | grep -x '3|bigint'
 sudo pg_ctlcluster $major main stop
 SH
-}
-
-sub nothing_is_left
-{
-	return run('bash', '-c', 'cd "$0" && ! find "$@" -name "*snowflake*" | grep .', $root, @_);
 }
 
 # --- Debian's package
@@ -323,31 +179,26 @@ SH
 
 # ---------------------------------------------------------------------------
 
-if (!make_debian())
-{
-	diag_tail(slurp($log));
-	plan(skip_all => "Debian $suite could not be downloaded");
-}
-if (!check('Debian: is prepared', prepare_debians()))
+if (!check('Debian: is prepared', make_debian($suite, 'builder', 'sudo') && prepare_plain()))
 {
 	done_testing();
 	exit;
 }
 
-use_debian('sourced');
+use_debian('sourced', '/tmp');
 if (check('install.md: builds and installs from source', build(page('From source'))))
 {
 	check('install.md: the server mints', sets_up());
 	check('install.md: make uninstall leaves nothing', build('sudo make uninstall') && nothing_is_left('usr'));
 }
 
-use_debian('builder');
+use_debian('builder', '/tmp');
 if (check('install.md: builds a Debian package, which passes its tests, and installs it', build(page('From packages'))))
 {
 	check('install.md: the server mints', sets_up());
 	check('install.md: upgrades', upgrades());
 	check('install.md: uninstalls without a trace, and all rows stay', uninstalls());
-	install_in($root, @tools) or die slurp($log);
+	install_in($root, @tools) or die logged();
 	check('Debian: lintian finds no error', build('lintian --fail-on error ../*.changes'));
 	check('Debian: autopkgtest passes on the installed package', test_package());
 }

@@ -372,7 +372,9 @@ case $1 in
         with_major test/hard/analyze.pl
         ;;
     proof) run_proof ;;
+    benchmark) test_command 'all topics can be measured' attend bench/run.sh --smoke ;;
     tools) test_command 'what is needed is unpacked, as far as there is any' fetch_tools ;;
+    packages/*-*) attend perl test/first_hour.pl "${name%-*}" "${name#*-}" ;;
     packages/*) attend perl test/packages.pl "$name" "${SUITE[$name]}" ;;
     */build) make_place ;;
     *)

@@ -2,6 +2,8 @@
 # tables, and the text beside them, are what the report makes of results.csv, and
 # so are the plots.  And the report computes what it says, from samples whose
 # figures can be worked out by hand.
+#
+# Majors: one
 
 use strict;
 use warnings;

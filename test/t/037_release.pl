@@ -1,6 +1,8 @@
 # What a release says about itself: META.json by the rules of PGXN's meta spec,
 # version 1.0.0, with files that exist, and one version everywhere.  Needs no
 # server.
+#
+# Majors: one
 
 use strict;
 use warnings;

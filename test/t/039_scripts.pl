@@ -1,6 +1,8 @@
 # A script refuses what it does not know, before it does anything: an option, an
 # argument, a value that is none, two options that exclude each other, a number
 # that nothing asks for.  It says so in one line, exits with 2, and leaves nothing.
+#
+# Majors: one
 
 use strict;
 use warnings;

@@ -5,6 +5,8 @@
 # the sources, too.
 #
 # Needs no server.  elog() is left out: it says what cannot happen.
+#
+# Majors: one
 
 use strict;
 use warnings;

@@ -4,6 +4,8 @@
 # server's own terms, statements, and names of programs.
 #
 # Needs no server.
+#
+# Majors: one
 
 use strict;
 use warnings;

@@ -3,6 +3,7 @@
 # languages.  And the page's generator makes ids beside the server.  A language
 # that is not installed is skipped; DuckDB is the package @duckdb/node-api of npm.
 #
+# Majors: one
 # Packages: python3-minimal golang-go nodejs
 # Unpacked: clickhouse-common clickhouse-server clickhouse-client
 # Npm: formats

@@ -214,7 +214,7 @@ $node->stop;
 $standby->stop;
 
 my %received = whole($standby, @PAGES);
-$damage{'an old copy'} = sub { $good{ $_[1] } };    # of the layout before
+$damage{'the one before'} = sub { $good{ $_[1] } };    # of the layout before
 for my $place (@PAGES)
 {
 	for my $kind (sort keys %damage)
