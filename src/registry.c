@@ -46,6 +46,7 @@
 
 #include "compat.h"
 #include "conninfo.h"
+#include "fault.h"
 #include "identity.h"
 #include "layout.h"
 #include "registry.h"
@@ -153,7 +154,7 @@ wait_for_socket(int event)
 	if (ShutdownRequestPending && shutdown_us == PG_INT64_MAX)
 		shutdown_us = now_us + SHUTDOWN_MS * US_PER_MS;
 	left_us = Min(deadline_us, shutdown_us) - now_us;
-	if (left_us <= 0)
+	if (left_us <= 0 && !FAULT(registry_deadline))
 		return false;
 	events = WaitLatchOrSocket(MyLatch,
 							   WL_LATCH_SET | WL_TIMEOUT |
@@ -299,7 +300,7 @@ execute(const char *statements, ReadRows read, void *reader,
 	while (good && (good = next_result(&result, failure)) && result != NULL)
 	{
 		/* results that are there already are not waited for */
-		good = steady_clock_us() < deadline_us ?
+		good = FAULT(registry_results) || steady_clock_us() < deadline_us ?
 				   take_result(result, read, reader, failure) :
 				   note_timeout(failure);
 		PQclear(result);

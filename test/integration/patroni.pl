@@ -4,6 +4,8 @@
 # again by a switchover.  The clients follow by themselves; each notes every id
 # that it received, and none is there twice.
 #
+# Then the two are the registry of other servers, and the leader is killed again.
+#
 # Everything runs on loopback, as the user of the test, in directories of the
 # test.  Only the replica's postgres has another clock; Patroni and etcd, which
 # count seconds to see who is alive, have the true one.
@@ -17,6 +19,7 @@ use FindBin;
 use lib "$FindBin::RealBin/../perl";
 
 use HTTP::Tiny;
+use LeaseTest;
 use POSIX ();
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -351,4 +354,41 @@ note(sprintf('switchover: first id %.1f s after promotion',
 # --- All that the clients received
 
 cmp_ok(ids_are_distinct('failover and switchover', glob("$dir/*.ids")), '>', 1000, 'clients minted');
+
+# --- The registry of other servers
+
+comes('the other one is a synchronous replica', sub { is_node($second, 'synchronous') });
+is(sql($first, "CREATE EXTENSION snowflake_registry; CREATE ROLE ids LOGIN PASSWORD 'of_the_test'; SELECT FROM snowflake_registry_grant('ids')"),
+	'', 'the leader has a registry');
+unlike(sql($first, "SELECT snowflake_registry_open('0')"), qr/error/, 'which is open');
+
+my $lease = 90;                       # seconds: longer than a failover
+my @leasing = map {
+	new_server($_, conf => <<"CONF")
+snowflake.registry = 'host=$host,$host port=$second->{port},$first->{port} dbname=postgres user=ids password=of_the_test'
+snowflake.shards = 'auto'
+snowflake.lease = '${lease}s'
+shared_buffers = 32MB
+CONF
+} 'paris', 'oslo';
+my ($paris, $oslo) = @leasing;
+my @before = map { mints($_, 1000) } @leasing;
+my %shard = map { $_->name => held_shards($_) } @leasing;
+$oslo->stop('immediate');
+
+kill('KILL', postmaster($first));
+end_program('KILL', $first->{patroni});
+my @meanwhile = mints($paris, 1000);
+comes('the registry fails over', sub { is_node($second, 'leader') });
+my $since = $paris->safe_psql('postgres', 'SELECT clock_timestamp()');
+ok(wait_until($paris, "SELECT last_answer > '$since' AND last_error IS NULL FROM snowflake_lease_status()"), 'the server finds the new leader');
+is(held_shards($paris), $shard{paris}, 'and has its lease renewed');
+my @after = mints($paris, 1000);
+is(sql($second, 'SELECT not_before > clock_timestamp() FROM snowflake_registry_summary'), 't', 'the registry has fenced itself');
+start_in_place($oslo, HOST => 'another');
+fails_with($oslo, 'SELECT snowflake_nextval()', '55006', qr/no shard is free in the registry/, 'a new holder waits for the end of the fence');
+ok(wait_until($oslo, q(SELECT state = 'held' FROM snowflake_lease_status())), 'then it leases');
+append_to_file("$dir/leased.all", join('', map { "$_\n" } @before, @meanwhile, @after, mints($oslo, 1000)));
+cmp_ok(ids_are_distinct('a registry that failed over', "$dir/leased.all"), '>=', 5000, 'both minted');
+$_->stop for @leasing;
 done_testing();

@@ -253,10 +253,14 @@ my $left = values_of('snowflake_lease', 'seconds_left', $leasing);
 ok($left > 0 && $left <= 10, 'until when');
 is(values_of('snowflake_lease', 'failing', $leasing), 0, 'the registry answers');
 ok(abs(values_of('snowflake_lease', 'clock_ahead_seconds', $leasing)) < 5, 'the clocks agree');
+is(values_of('snowflake_lease', 'losses', $leasing), 0, 'nothing is lost');
 is_deeply([ (rows_of('snowflake_registry', $registry))[0] ], [ [ map { $_->{name} } @{ $queries{snowflake_registry}{columns} } ] ],
 	'snowflake_registry gives its columns');
 is( join(' ', map { values_of('snowflake_registry', $_, $registry) } 'shards', 'leased', 'reserved', 'free', 'holders'),
 	'1024 3 1 1020 2', 'the whole fleet');
+$registry->safe_psql('postgres', q(UPDATE snowflake_registry_shards SET holder = (SELECT holder FROM snowflake_registry_shards WHERE shard = 7) WHERE shard = 6));
+ok(wait_until($leasing, q(SELECT losses > 0 FROM snowflake_lease_status())), 'a lease is lost');
+cmp_ok(values_of('snowflake_lease', 'losses', $leasing), '>', 0, 'that is seen, too');
 $registry->stop('immediate');
 ok(wait_until($leasing, q(SELECT state = 'ended' FROM snowflake_lease_status())), 'the registry is away');
 is(values_of('snowflake_lease', 'failing', $leasing), 1, 'that is seen');
@@ -334,6 +338,8 @@ tests:
       - {series: 'snowflake_lease_refused{instance="good"}', values: '0x30'}
       - {series: 'snowflake_lease_clock_ahead_seconds{instance="bad"}', values: '-60x30'}
       - {series: 'snowflake_lease_clock_ahead_seconds{instance="good"}', values: '0.3x30'}
+      - {series: 'snowflake_lease_losses{instance="bad"}', values: '1x30'}
+      - {series: 'snowflake_lease_losses{instance="good"}', values: '0x30'}
       - {series: 'snowflake_registry_free{instance="bad"}', values: '5x30'}
       - {series: 'snowflake_registry_free{instance="good"}', values: '900x30'}
       - {series: 'snowflake_registry_shards{instance="bad"}', values: '1024x30'}
@@ -357,6 +363,7 @@ tests:
           - {labels: '{alertname="SnowflakeRegistryAway", instance="bad"}', value: 1}
           - {labels: '{alertname="SnowflakeLeaseRefused", instance="bad"}', value: 1}
           - {labels: '{alertname="SnowflakeLeaseClock", instance="bad"}', value: 1}
+          - {labels: '{alertname="SnowflakeLeaseLost", instance="bad"}', value: 1}
           - {labels: '{alertname="SnowflakeRegistryExhausted", instance="bad"}', value: 1}
           - {labels: '{alertname="SnowflakeLayoutExpires", instance="bad"}', value: 1}
 YAML

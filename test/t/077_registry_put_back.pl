@@ -147,4 +147,11 @@ mkdir $registry->backup_dir;
 system_or_bail('cp', '-a', $registry->data_dir, $registry->backup_dir . '/files');
 is_fenced(restored('files', $registry, 'files'), 10, 'files that were copied');
 
+# --- a new timeline in the same files
+$registry->append_conf('postgresql.conf', "restore_command = 'false'\n");
+$registry->set_recovery_mode;
+$registry->start;
+$registry->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die 'no end of recovery';
+is_fenced($registry, 10, 'a recovery in place');
+
 done_testing();

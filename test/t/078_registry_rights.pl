@@ -21,13 +21,15 @@ my $fence = 0;
 # As a server calls; gives the states.
 sub call
 {
-	my ($before) = @_;
+	my ($before, %call) = @_;
 	my $now = $fence++;
 	my $next = $fence;
-	my $who = "'one', $now, $next, $now, 'host', 'epoch=x', 7, NULL";
+	my $confirmed = $now + ($call{lost} // 0);
+	my $wanted = $call{wanted} // "'{1,2}', NULL";
+	my $who = "'one', $now, $next, $confirmed, 'host', 'epoch=x', 7, NULL";
 
 	return $node->safe_psql('hosted', ($before // '') . <<"SQL", extra_params => [ '-U', 'ids' ]);
-SELECT string_agg(state, ' ') FROM reg.snowflake_registry_lease($who, '{}', '{}', '{}', '{1,2}', NULL, '{}', '1 min') WHERE state <> 'set_aside'
+SELECT string_agg(state, ' ') FROM reg.snowflake_registry_lease($who, '{}', '{}', '{}', $wanted, '{}', '1 min') WHERE state <> 'set_aside'
 SQL
 }
 
@@ -93,6 +95,7 @@ $node->safe_psql('hosted', 'GRANT CREATE, USAGE ON SCHEMA reg TO PUBLIC');
 $node->safe_psql('hosted', traps('reg'), @as_bob);
 is(call(), 'accepted held held', 'CREATE for PUBLIC in its schema');
 is(release(), 'accepted', 'and a release');
+is(call('', wanted => 'NULL, 1'), 'accepted held', 'with "auto"');
 nobody_gained('CREATE for PUBLIC');
 # who can create there can stop the registry, and no more
 $node->safe_psql('hosted', q(CREATE FUNCTION reg.snowflake_registry_enter(text DEFAULT '') RETURNS int LANGUAGE sql AS 'SELECT 1'), @as_bob);
@@ -105,6 +108,8 @@ $node->safe_psql('postgres', 'GRANT TEMPORARY ON DATABASE hosted TO ids');
 is(call("$temporary CREATE TEMP TABLE snowflake_registry_state (a int); CREATE DOMAIN pg_temp.timestamptz AS int; SET search_path = pg_temp, pg_catalog; SELECT '';\n") =~ s/^\s+//r,
 	'accepted held held', 'temporary objects');
 nobody_gained('temporary objects');
+is(call('', lost => 5), 'accepted lost fenced fenced', 'a call that proves a loss');
+nobody_gained('a loss');
 
 $node->safe_psql('hosted', 'ALTER SCHEMA reg OWNER TO bob');
 fails_in("SELECT * FROM reg.snowflake_registry_lease('one', 90, 91, 0, 'host', 'epoch=x', 7, NULL, '{}', '{}', '{}', '{}', NULL, '{}', '1 min')",
@@ -149,4 +154,21 @@ is($node->safe_psql('postgres', "SET synchronous_commit = off; BEGIN; SELECT sno
 	'on', 'what is reserved survives a crash');
 is($node->safe_psql('postgres', "SET synchronous_commit = off; BEGIN; SELECT count(snowflake_registry_fence('0')); SHOW synchronous_commit; COMMIT"),
 	"1\non", 'and a fence');
+
+# --- Limits and roles: no more shards than the limit, one call after the other; and no
+# --- role learns the number of another one's holder, by which it could call
+$node->safe_psql('postgres', "CREATE ROLE others LOGIN; SELECT snowflake_registry_grant('others'); SELECT snowflake_registry_limit('1 h', 2);
+	BEGIN; UPDATE snowflake_registry_state SET not_before = '-infinity'; UPDATE snowflake_registry_state SET writer = xmin; COMMIT");
+sub states
+{
+	my ($role, $holder, $fence, $wanted) = @_;
+
+	return $node->safe_psql('postgres', "SELECT string_agg(concat_ws(' ', state, shard), ', ') FROM snowflake_registry_lease('$holder', $fence, $fence + 1, 0, 'host',
+		'epoch=x', 7, NULL, '{}', '{}', '{}', '$wanted', NULL, '{}', '1 min') WHERE state <> 'set_aside'", extra_params => [ '-U', $role ]);
+}
+is(states('ids', 'greedy', 0, '{0,1}'), 'accepted, held 0, held 1', 'as many shards as the limit');
+is(states('ids', 'greedy', 1, '{2,4}'), 'accepted, fenced 2, fenced 4', 'and not one more by another call');
+my $taker = "SELECT other FROM snowflake_registry_lease('poor', %d, %d, 0, 'host', 'epoch=x', 7, NULL, '{}', '{}', '{}', '{0}', NULL, '{}', '1 min') WHERE state = 'taken'";
+is($node->safe_psql('postgres', sprintf($taker, 0, 1), extra_params => [ '-U', 'others' ]), 'host', 'another role is told who has a shard, and no number');
+like((states('ids', 'rich', 0, '{0}'), $node->safe_psql('postgres', sprintf($taker =~ s/poor/rich/r, 1, 2), extra_params => [ '-U', 'ids' ]))[1], qr/^host \(holder greedy\)$/, 'the same role is');
 done_testing();
