@@ -77,6 +77,9 @@ if (!check('Debian: is prepared', make_debian($suite, $is_root ? 'root' : 'stran
 
 # --- The demo, then Install
 
+# a server of another test may have the port
+run('sh', '-euc', 'mkdir -p "$0" && echo "listen_addresses = \'\'" >"$0/socket.conf"', "$dir/bare/etc/postgresql-common/createcluster.d")
+  or die logged();
 use_debian('bare.1', $is_root ? '/root' : '/home');
 new_packages();
 

@@ -132,12 +132,8 @@ sub make_debian
 		diag_tail(logged());
 		plan(skip_all => "Debian $suite could not be downloaded");
 	}
-	# a server of another test may have the port, and sudo looks for this machine's name
-	run('sh', '-euc', <<'SH', "$dir/bare") or die logged();
-mkdir -p "$0/etc/postgresql-common/createcluster.d"
-echo "listen_addresses = ''" >"$0/etc/postgresql-common/createcluster.d/socket.conf"
-echo "127.0.0.1 localhost $(uname -n)" >"$0/etc/hosts"
-SH
+	# sudo looks for this machine's name
+	run('sh', '-euc', 'echo "127.0.0.1 localhost $(uname -n)" >"$0/etc/hosts"', "$dir/bare") or die logged();
 	return 1 if $user eq 'root';
 	return run(qw(chroot), "$dir/bare", 'useradd', '--create-home', $user)
 	  && run('sh', '-c', 'echo "$1 ALL=(ALL) NOPASSWD: ALL" >"$0/etc/sudoers.d/$1"', "$dir/bare", $user);
