@@ -74,7 +74,7 @@ my @RULES = (
 	[ 'imported', 'an imported snapshot may follow another order', '074_feed_snapshots' ],
 	[ 'prepared_entered', 'a prepared transaction holds the mark', '046_settled' ],
 	[ 'prepared_locked', 'and after a restart', '056_settled_restart' ],
-	[ 'mark_on_disk', 'the mark is not above what is on disk', '046_settled' ],
+	[ 'mark_on_disk', 'the mark is not above what is on disk', '093_mark_on_disk' ],
 	[ 'one_mark', 'a statement has one mark', '046_settled' ],
 	# layout and identity
 	[ 'layout_guard', 'another layout than the recorded one neither mints nor reads', '018_layout_record' ],
@@ -171,6 +171,17 @@ $| = 1;
 my %in_code = map { $_ => 1 } map { slurp($_) =~ /\bFAULT\((\w+)\)/g } grep { !/fault\.h/ } glob('src/*.[ch]');
 my %in_table = map { $_->[0] => 1 } @RULES;
 is_deeply([ sort keys %in_code ], [ sort keys %in_table ], 'each rule of the code is in the table, and none besides');
+
+# --- An ordinary build has nothing of the marks: its objects are those of sources without
+my %text = map { $_ => slurp($_) } grep { !/fault\.h/ } glob('src/*.[ch]');
+my @sources = glob('src/*.c');
+is(build_variant('-g0', @sources), '', 'an ordinary build');
+my %object = map { $_ => slurp($_) } glob('src/*.o');
+spurt($_, $text{$_} =~ s/\bFAULT\(\w+\)/false/gr =~ s/^#include "fault\.h"$//mr) for keys %text;
+is(build_variant('-g0', @sources), '', 'and one without the marks');
+is_deeply([ grep { slurp($_) ne $object{$_} } sort keys %object ], [], 'are the same, in ' . keys(%object) . ' objects');
+spurt($_, $text{$_}) for keys %text;
+build_variant('', @sources);
 
 my %tests = map { $_->[2] => 1 } grep { $_->[2] } @RULES, @REGISTRY_RULES;
 for my $test (%wanted ? () : sort keys %tests)
