@@ -173,6 +173,14 @@ sub tables
 					row("transaction numbers for a million ids, $_", '', 'wal, xids for a million ids', $_)
 				} 'in one statement', 'a transaction each' ],
 		},
+		plain => {
+			apart => 1,
+			columns => [ 'snowflake', 'snowflake_plain', 'nextval, CACHE 1', 'random UUID', map { "PL/pgSQL, $_" } 'modulo', 'checked', 'moved' ],
+			rows => [
+				row('8 sessions, 1,000 ids in a statement', 'thousand ids/s', 'plain, ids/s', '', 1000),
+				row('ids that came more than once', 'of a million', 'plain, of a million', ''),
+			],
+		},
 		decode => {
 			apart => 1,
 			columns => [ map { "snowflake_$_" } qw(timestamp shard sequence decode) ],

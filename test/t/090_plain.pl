@@ -126,6 +126,7 @@ for my $line (1 .. $lines)
 	$holder->query_safe("SELECT pg_advisory_lock($line)");
 
 	sleep(0.05);    # the shard is idle, so the sequence is to be moved
+	my $began = time();
 	my $session = start_session($node, "SELECT $MINT;\n", connection => " application_name=stopped_at_$line");
 	my $where = "pg_stat_activity WHERE application_name = 'stopped_at_$line'";
 	my $is_there = 0;
@@ -137,11 +138,11 @@ for my $line (1 .. $lines)
 	}
 	if ($is_there)
 	{
-		for my $offset (-1, 1.5)
-		{
-			set_clock($node, $offset);
-			mint_into($node, $ids, 100, "SET statement_timeout = '300ms';");
-		}
+		# others mint past the time at which it was stopped; then it is that time again
+		set_clock($node, $began - 0.3 - time());
+		$node->psql('postgres', "SET statement_timeout = '700ms';\n" . "SELECT $MINT FROM generate_series(1, 40);\n" x 60, stdout => \my $out, on_error_stop => 1);
+		append_to_file($ids, "$out\n") if $out =~ /\d/;
+		set_clock($node, $began - 0.1 - time());
 		my %do = ('is cancelled' => 'pg_cancel_backend', 'is ended' => 'pg_terminate_backend');
 		$node->safe_psql('postgres', "SELECT $do{$how}(pid) FROM $where") if $do{$how};
 		$stopped{$how}++;
