@@ -69,6 +69,20 @@ sub build_variant
 	return $status == 0 ? '' : $output;
 }
 
+# End the servers of a script that was ended, and did not come to that.
+sub end_servers
+{
+	for my $file (glob('tmp_check/*/pgdata/postmaster.pid'))
+	{
+		open(my $in, '<', $file) or next;
+		my ($pid) = (<$in> // '') =~ /^(\d+)$/;
+		next if !$pid || (readlink("/proc/$pid/cwd") // '') !~ m{/tmp_check/.*/pgdata$};
+		kill('QUIT', $pid);
+		for (1 .. 100) { last if !kill(0, $pid); sleep(0.1) }
+	}
+	return;
+}
+
 # Run a test: a script, an SQL test or an isolation test.  Gives the first thing that
 # it finds, if any, and how many seconds that took.
 sub first_failure
@@ -88,6 +102,7 @@ sub first_failure
 	my ($output, $status) = run_command(\@command,
 		sub { ($failure) = $_[0] =~ /^\s*not ok \d+ +- (?!.*# (?:TODO|SKIP))(.*)/ if $is_script; return !defined($failure) });
 	my $seconds = time() - $began;
+	end_servers();
 
 	if (!defined($failure) && $status != 0 && $output !~ /^stopped after \d+ s$/m)
 	{
