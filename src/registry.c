@@ -300,7 +300,7 @@ execute(const char *statements, ReadRows read, void *reader,
 	while (good && (good = next_result(&result, failure)) && result != NULL)
 	{
 		/* results that are there already are not waited for */
-		good = FAULT(registry_results) || steady_clock_us() < deadline_us ?
+		good = steady_clock_us() < deadline_us ?
 				   take_result(result, read, reader, failure) :
 				   note_timeout(failure);
 		PQclear(result);

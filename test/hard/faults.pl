@@ -62,7 +62,6 @@ my @RULES = (
 	[ 'clone_parts', 'the second of two that call in one name parts', '061_lease_places' ],
 	[ 'answer_range', 'a shard of an answer is one of the layout', '070_false_registry' ],
 	[ 'registry_deadline', 'a wait for the registry has an end', '070_false_registry' ],
-	[ 'registry_results', 'reading what is there already has an end', '070_false_registry' ],
 	# the mark
 	[ 'slots_read', 'the mark is below what a running transaction mints', 'settled' ],
 	[ 'hold_barrier', 'the slot is seen before the tick is read', undef, 'settled', 'NO_BARRIER' ],
