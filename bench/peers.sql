@@ -15,7 +15,7 @@ DECLARE
 BEGIN
 	SELECT nextval('plpgsql_modulo_seq') % 1024 INTO number;
 	SELECT floor(extract(epoch FROM now()) * 1000) INTO ms;
-	RETURN (ms - epoch) << 23 | shard << 10 | number;
+	RETURN ((ms - epoch) << 23) | (shard << 10) | number;
 END $$;
 
 -- The other one: 41 bits of milliseconds, 10 of a node, 12 of a sequence that
@@ -38,7 +38,7 @@ BEGIN
 	IF number < 0 OR number > 4095 THEN
 		RAISE EXCEPTION 'number % is not from 0 to 4095', number;
 	END IF;
-	RETURN ms << 22 | node::bigint << 12 | number;
+	RETURN (ms << 22) | (node::bigint << 12) | number;
 END $$;
 
 -- The best of them: the sequence is the position, and a call that finds it behind the
@@ -46,7 +46,7 @@ END $$;
 CREATE SEQUENCE plpgsql_moved_seq;
 CREATE FUNCTION plpgsql_moved() RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
-	clock bigint := floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - 1288834974657 << 12;
+	clock bigint := (floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - 1288834974657) << 12;
 	number bigint := nextval('plpgsql_moved_seq');
 BEGIN
 	IF number < clock THEN
