@@ -79,9 +79,10 @@ sub roll_back_prepared
 
 has_read($_, 100) for grep { /mark/ } sort keys %reader;
 my @of_paris = split(/,/, held_shards($paris, 3));
+my $taken = $of_paris[1];
+$paris->safe_psql('postgres', "INSERT INTO events VALUES (snowflake_nextval($taken), 'on a shard that is given back')");
 change_settings($paris, shards => $of_paris[0]);
 is_holding($paris, $of_paris[0], 'paris gives two shards back');
-my ($taken) = @of_paris[1, 2];
 change_settings($lima, shards => join(',', $taken, split(/,/, held_shards($lima, 2))));
 ok(wait_until($lima, "SELECT held FROM snowflake_leases() WHERE shard = $taken"), 'lima takes one of them');
 push @{ $writers{lima} }, begin_events($lima, $TRANSACTIONS, 'lima on more', errors => '/dev/null');
