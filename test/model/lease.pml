@@ -20,7 +20,7 @@
  *   (none)      servers that crash and start again in the same place
  *   -DPLACES    and stop, start in another place, and become clones of each other
  *   -DFEED      and a poller, which follows if a standby is promoted
- *   -DREGISTRY  the registry is once put back to a backup, or made anew
+ *   -DREGISTRY  the registry is once put back to a backup, or made new
  *   -DOUTSIDE   the shard is reserved, and a program mints on it (with REGISTRY)
  *
  * model.pl runs them, and shows that the model can fail: each of the switches below, a
@@ -65,7 +65,7 @@
  *   NOT_NOTICED          the registry is put back, and does not fence itself
  *   NOT_PROVEN           it does not by itself, and a server that was answered since
  *                        the backup calls first, which does not fence it either
- *   BORN_OPEN            it is made anew, and leases at once
+ *   BORN_OPEN            it is made new, and leases at once
  *   OPENED_UNFENCED      it is opened for servers that have no leases, and they have
  *   FENCE_BEHIND         its clock is behind after it was put back
  *   RENEWS_UNCLAIMED     it renews what it believes a server to hold, though the
@@ -747,7 +747,7 @@ proctype Administrator()
 	:: atomic {
 		!is_reserved ->
 		put_back();
-		printf("the registry is made anew\n");
+		printf("the registry is made new\n");
 #ifndef BORN_OPEN
 		is_closed = true
 	}

@@ -53,7 +53,7 @@ my @MODELS = (
 		holds => [
 			[ 'leases, two servers and their clones, 4 ticks', '-DPLACES', '-DTICKS=4' ],
 			[ 'leases and a poller that follows', '-DPLACES', '-DFEED' ],
-			[ 'a registry that is put back or made anew', '-DREGISTRY', '-DOUTSIDE' ],
+			[ 'a registry that is put back or made new', '-DREGISTRY', '-DOUTSIDE' ],
 		],
 		fails => 'mints an id twice, or misses a row',
 		message => qr/assertion violated/,
