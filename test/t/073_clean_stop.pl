@@ -71,6 +71,7 @@ finish_session($session);
 $node->append_conf('postgresql.conf', "synchronous_standby_names = ''");
 $node->start;
 my $worker = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'snowflake horizon'";
+ok(wait_until($node, "SELECT EXISTS ($worker)"), 'the worker runs');
 my $pid = $node->safe_psql('postgres', $worker);
 is($node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)"), 't', 'it can be ended');
 ok(wait_until($node, "SELECT coalesce(bool_or(pid <> $pid), false) FROM ($worker) AS w"), 'and is back');
