@@ -43,7 +43,6 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
-#include "fault.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
@@ -54,6 +53,7 @@
 #include "bounds.h"
 #include "compat.h"
 #include "errors.h"
+#include "fault.h"
 #include "generator.h"
 #include "held.h"
 #include "horizon.h"

@@ -68,7 +68,6 @@
 #include "postgres.h"
 
 #include "common/hashfn.h"
-#include "fault.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -81,6 +80,7 @@
 
 #include "bounds.h"
 #include "compat.h"
+#include "fault.h"
 #include "generator.h"
 #include "held.h"
 #include "horizon.h"

@@ -49,7 +49,6 @@
 
 #include "access/xlog.h"
 #include "access/xlogrecovery.h"
-#include "fault.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
@@ -57,6 +56,7 @@
 #include "utils/timestamp.h"
 
 #include "compat.h"
+#include "fault.h"
 #include "identity.h"
 #include "record.h"
 #include "server.h"

@@ -112,7 +112,6 @@
 #include "access/twophase.h"
 #include "access/xact.h"
 #include "access/xlog.h"
-#include "fault.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "replication/walsender.h"
@@ -126,6 +125,7 @@
 
 #include "bounds.h"
 #include "compat.h"
+#include "fault.h"
 #include "generator.h"
 #include "horizon.h"
 #include "layout.h"

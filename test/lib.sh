@@ -167,8 +167,6 @@ can_be_root() {
     ((EUID == 0)) || { command -v sudo >/dev/null && { sudo -n true 2>/dev/null || sudo -v; }; }
 }
 
-is_installed() { [[ $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) == installed ]]; }
-
 knows_package() { apt-cache show "$1" >/dev/null 2>&1; }
 
 # On a fresh machine, or in the image of a container, apt knows no package, and its

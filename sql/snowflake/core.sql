@@ -332,7 +332,7 @@ CREATE FUNCTION snowflake_copy_nextval(original internal) RETURNS snowflake
 COMMENT ON FUNCTION snowflake_nextval(integer) IS 'mint an id on a shard';
 COMMENT ON FUNCTION snowflake_nextval() IS 'mint an id on this server''s own shards (snowflake.shards)';
 COMMENT ON FUNCTION snowflake_lastval() IS 'last id minted in this session';
-COMMENT ON FUNCTION snowflake_settled() IS 'id below which each row that is or will be committed is visible to the statement';
+COMMENT ON FUNCTION snowflake_settled() IS 'every row with an id below this one is already visible to the statement';
 COMMENT ON FUNCTION snowflake_wait_settled(bigint, interval) IS 'wait until the mark of snowflake_settled() has passed an id';
 COMMENT ON FUNCTION snowflake_copy_nextval(internal) IS 'what COPY calls in place of snowflake_nextval()';
 COMMENT ON FUNCTION snowflake_copy_nextval(internal, integer) IS 'what COPY calls in place of snowflake_nextval(integer)';

@@ -130,11 +130,10 @@ for my $line (1 .. $lines)
 	my $session = start_session($node, "SELECT $MINT;\n", connection => " application_name=stopped_at_$line");
 	my $where = "pg_stat_activity WHERE application_name = 'stopped_at_$line'";
 	my $is_there = 0;
-	for (1 .. 20)
+	until ($is_there || !$session->{run}->pumpable)
 	{
 		$is_there = $node->safe_psql('postgres', "SELECT count(*) FROM $where AND wait_event = 'advisory'");
-		last if $is_there || !count_of($node, $where);
-		sleep(0.05);
+		$session->{run}->pump_nb;
 	}
 	if ($is_there)
 	{

@@ -1,6 +1,7 @@
 # snowflake_plain where the C extension cannot be: PostgreSQL 13 and 14, and PGlite.  The
-# file is pasted, each answer is that of the C extension, and no id comes twice over a
-# crash.  A server that npm does not have for this machine is skipped.
+# file is pasted, each answer is that of the C extension, and no id comes twice: in
+# PostgreSQL over crashes, in PGlite over processes that end and begin.  A server that npm
+# does not have for this machine is skipped.
 #
 # Majors: one
 # Packages: nodejs
