@@ -1,9 +1,6 @@
-/*-------------------------------------------------------------------------
- *
- * conninfo.h
- *	  The connection string of the registry, and its hosts.  See conninfo.c.
- *
- *-------------------------------------------------------------------------
+/*
+ * conninfo.h -- the connection string of the registry, and its hosts. See
+ * conninfo.c.
  */
 #ifndef SNOWFLAKE_CONNINFO_H
 #define SNOWFLAKE_CONNINFO_H

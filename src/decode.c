@@ -63,10 +63,7 @@ typedef struct DecodedId
 } DecodedId;
 
 
-/*-------------------------------------------------------------------------
- * Arguments
- *-------------------------------------------------------------------------
- */
+/* --- Arguments ---------------------------------------------------------- */
 
 static CallSite *
 call_site(FunctionCallInfo fcinfo)
@@ -129,10 +126,7 @@ tick_argument(const Layout *layout, TimestampTz time)
 }
 
 
-/*-------------------------------------------------------------------------
- * Taking ids apart
- *-------------------------------------------------------------------------
- */
+/* --- Taking ids apart --------------------------------------------------- */
 
 Datum
 snowflake_timestamp(PG_FUNCTION_ARGS)
@@ -324,10 +318,7 @@ snowflake_fields(PG_FUNCTION_ARGS)
 }
 
 
-/*-------------------------------------------------------------------------
- * Putting ids together
- *-------------------------------------------------------------------------
- */
+/* --- Putting ids together ----------------------------------------------- */
 
 Datum
 snowflake_encode(PG_FUNCTION_ARGS)
@@ -368,10 +359,7 @@ snowflake_ceil(PG_FUNCTION_ARGS)
 }
 
 
-/*-------------------------------------------------------------------------
- * The view snowflake_layouts
- *-------------------------------------------------------------------------
- */
+/* --- The view snowflake_layouts ----------------------------------------- */
 
 static const Oid layout_columns[] = {TEXTOID,		 BOOLOID,
 									 TIMESTAMPTZOID, INTERVALOID,

@@ -1,10 +1,6 @@
-/*-------------------------------------------------------------------------
- *
- * errors.h
- *	  Errors that more than one file raises, and what messages are made of.
- *	  See errors.c.
- *
- *-------------------------------------------------------------------------
+/*
+ * errors.h -- errors that more than one file raises, and what messages are
+ * made of. See errors.c.
  */
 #ifndef SNOWFLAKE_ERRORS_H
 #define SNOWFLAKE_ERRORS_H

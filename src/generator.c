@@ -188,10 +188,7 @@ static MintCall my_call;
 static Tick present = {.began = PG_INT64_MIN};
 
 
-/*-------------------------------------------------------------------------
- * Shared memory
- *-------------------------------------------------------------------------
- */
+/* --- Shared memory ------------------------------------------------------ */
 
 static Size
 shards_size(void)
@@ -251,10 +248,7 @@ check_server(void)
 	return layout;
 }
 
-/*-------------------------------------------------------------------------
- * This backend's slot
- *-------------------------------------------------------------------------
- */
+/* --- This backend's slot ------------------------------------------------ */
 
 static void
 give_up_slot(int code, Datum arg)
@@ -362,10 +356,7 @@ note_wait(int64 us)
 }
 
 
-/*-------------------------------------------------------------------------
- * Waiting and the clock
- *-------------------------------------------------------------------------
- */
+/* --- Waiting and the clock ---------------------------------------------- */
 
 /* Wait, and count it. */
 static int64
@@ -547,10 +538,7 @@ read_tick(void)
 	}
 }
 
-/*-------------------------------------------------------------------------
- * Minting
- *-------------------------------------------------------------------------
- */
+/* --- Minting ------------------------------------------------------------ */
 
 /* Where a shard begins in the present tick: see snowflake.spread. */
 static pg_noinline int64
@@ -937,10 +925,7 @@ snowflake_lastval(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(my_last_id());
 }
 
-/*-------------------------------------------------------------------------
- * Holding the mark: see settled.c
- *-------------------------------------------------------------------------
- */
+/* --- Holding the mark: see settled.c ------------------------------------ */
 
 /* The tick at which this transaction holds the mark, or GENERATOR_NO_TICK. */
 int64
@@ -982,10 +967,7 @@ generator_first_held_tick(Oid database)
 	return first;
 }
 
-/*-------------------------------------------------------------------------
- * Leases: see lease.c
- *-------------------------------------------------------------------------
- */
+/* --- Leases: see lease.c ------------------------------------------------ */
 
 /* The position of the last id, whether the shard is open or not. */
 static inline int64
@@ -1044,10 +1026,7 @@ generator_end_of_shard(int32 shard)
 	return end;
 }
 
-/*-------------------------------------------------------------------------
- * Statistics: see stats.c
- *-------------------------------------------------------------------------
- */
+/* --- Statistics: see stats.c -------------------------------------------- */
 
 void
 generator_read_shard(int32 shard, ShardStats *stats)

@@ -1,10 +1,4 @@
-/*-------------------------------------------------------------------------
- *
- * generator.h
- *	  Minting.  See generator.c.
- *
- *-------------------------------------------------------------------------
- */
+/* generator.h -- minting. See generator.c. */
 #ifndef SNOWFLAKE_GENERATOR_H
 #define SNOWFLAKE_GENERATOR_H
 

@@ -125,10 +125,7 @@ static uint32	  my_changes = 0;
 static OwnShards *my_shards = NULL;
 
 
-/*-------------------------------------------------------------------------
- * Shared memory
- *-------------------------------------------------------------------------
- */
+/* --- Shared memory ------------------------------------------------------ */
 
 static int64
 last_shard(void)
@@ -169,10 +166,7 @@ held_shmem_startup(void)
 	ConditionVariableInit(&state->attempted);
 }
 
-/*-------------------------------------------------------------------------
- * The leases: the caller has the lock, or is the worker
- *-------------------------------------------------------------------------
- */
+/* --- The leases: the caller has the lock, or is the worker -------------- */
 
 /* How many leases are of shards before this one. */
 static int
@@ -232,10 +226,7 @@ is_open(int32 shard)
 	return held != NULL && held->stage == OPEN;
 }
 
-/*-------------------------------------------------------------------------
- * The common end, and the horizon
- *-------------------------------------------------------------------------
- */
+/* --- The common end, and the horizon ------------------------------------ */
 
 /* The first tick that is not before the common end.  The caller has the lock. */
 static int64
@@ -272,10 +263,7 @@ held_raise_horizon(int64 tick)
 	LWLockRelease(held_lock);
 }
 
-/*-------------------------------------------------------------------------
- * What the worker writes
- *-------------------------------------------------------------------------
- */
+/* --- What the worker writes --------------------------------------------- */
 
 /* A worker has come, or goes: what the one before it found does not count. */
 static void
@@ -504,10 +492,7 @@ held_note_set_aside(const int32 *shard, int count)
 	LWLockRelease(held_lock);
 }
 
-/*-------------------------------------------------------------------------
- * What a session mints on
- *-------------------------------------------------------------------------
- */
+/* --- What a session mints on -------------------------------------------- */
 
 /* Was a shard opened or closed since this session found its shards? */
 bool
@@ -584,10 +569,7 @@ held_own_shards(void)
 	return my_shards;
 }
 
-/*-------------------------------------------------------------------------
- * Why a session cannot mint
- *-------------------------------------------------------------------------
- */
+/* --- Why a session cannot mint ------------------------------------------ */
 
 /* What the server holds, for a message. */
 static char *
@@ -1089,10 +1071,7 @@ held_is_set_aside(int32 shard)
 	return answer;
 }
 
-/*-------------------------------------------------------------------------
- * SQL
- *-------------------------------------------------------------------------
- */
+/* --- SQL ---------------------------------------------------------------- */
 
 static const Oid lease_columns[] = {INT4OID, BOOLOID, TIMESTAMPTZOID,
 									TIMESTAMPTZOID, TEXTOID};

@@ -1,10 +1,4 @@
-/*-------------------------------------------------------------------------
- *
- * held.h
- *	  What this server holds of the registry's shards.  See held.c.
- *
- *-------------------------------------------------------------------------
- */
+/* held.h -- what this server holds of the registry's shards. See held.c. */
 #ifndef SNOWFLAKE_HELD_H
 #define SNOWFLAKE_HELD_H
 

@@ -63,10 +63,7 @@ typedef struct HistoryPartition
 } HistoryPartition;
 
 
-/*-------------------------------------------------------------------------
- * Arguments
- *-------------------------------------------------------------------------
- */
+/* --- Arguments ---------------------------------------------------------- */
 
 /* An argument for the current row, which must not be NULL. */
 static Datum
@@ -128,10 +125,7 @@ this_call(FunctionCallInfo fcinfo, WindowObject window)
 }
 
 
-/*-------------------------------------------------------------------------
- * What is refused
- *-------------------------------------------------------------------------
- */
+/* --- What is refused ---------------------------------------------------- */
 
 /* How this server mints on a shard, for a message; NULL: it does not. */
 static const char *

@@ -171,10 +171,7 @@ Bounds				*bounds = NULL;
 static HorizonState *state = NULL;
 static LWLock		*horizon_lock = NULL;
 
-/*-------------------------------------------------------------------------
- * Shared memory
- *-------------------------------------------------------------------------
- */
+/* --- Shared memory ------------------------------------------------------ */
 
 /*
  * Lower the record to the latest tick, below which are all ids and all marks of
@@ -231,10 +228,7 @@ horizon_shmem_startup(void)
 		on_shmem_exit(close_cleanly, (Datum) 0);
 }
 
-/*-------------------------------------------------------------------------
- * Asking the worker, and waiting for it
- *-------------------------------------------------------------------------
- */
+/* --- Asking the worker, and waiting for it ------------------------------ */
 
 /*
  * Ask the worker to renew the horizon, to past a tick.  May be called often; the
@@ -341,10 +335,7 @@ horizon_wait_for_first(int64 tick)
 	ConditionVariableCancelSleep();
 }
 
-/*-------------------------------------------------------------------------
- * Storing a record
- *-------------------------------------------------------------------------
- */
+/* --- Storing a record --------------------------------------------------- */
 
 /* Note what the worker waits for, for snowflake_horizon(). */
 static void
@@ -447,10 +438,7 @@ store_record(const Record *record, Trouble *trouble)
 	return true;
 }
 
-/*-------------------------------------------------------------------------
- * Opening and renewing the horizon
- *-------------------------------------------------------------------------
- */
+/* --- Opening and renewing the horizon ----------------------------------- */
 
 /* Read the file and the page.  Only a transaction may read pages. */
 static bool
@@ -640,10 +628,7 @@ renew_horizon(int64 wanted_tick, Trouble *trouble)
 	return true;
 }
 
-/*-------------------------------------------------------------------------
- * The worker
- *-------------------------------------------------------------------------
- */
+/* --- The worker --------------------------------------------------------- */
 
 /*
  * Open the horizon and, if a tick is wanted, renew it.  An error of the server
@@ -771,10 +756,7 @@ horizon_register_worker(void)
 	RegisterBackgroundWorker(&worker);
 }
 
-/*-------------------------------------------------------------------------
- * SQL
- *-------------------------------------------------------------------------
- */
+/* --- SQL ---------------------------------------------------------------- */
 
 static const Oid horizon_columns[] = {TIMESTAMPTZOID, FLOAT8OID,
 									  TIMESTAMPTZOID, TEXTOID,

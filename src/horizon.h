@@ -1,9 +1,6 @@
-/*-------------------------------------------------------------------------
- *
- * horizon.h
- *	  The horizon: the time up to which ids may be minted.  See horizon.c.
- *
- *-------------------------------------------------------------------------
+/*
+ * horizon.h -- the horizon: the time up to which ids may be minted. See
+ * horizon.c.
  */
 #ifndef SNOWFLAKE_HORIZON_H
 #define SNOWFLAKE_HORIZON_H

@@ -64,10 +64,7 @@ StaticAssertDecl(offsetof(Identity, evidence) + IDENTITY_EVIDENCE_SIZE ==
 StaticAssertDecl(offsetof(Place, boot) + IDENTITY_BOOT_SIZE == sizeof(Place),
 				 "a place has no padding");
 
-/*-------------------------------------------------------------------------
- * Where this server is
- *-------------------------------------------------------------------------
- */
+/* --- Where this server is ----------------------------------------------- */
 
 static bool
 exists(const char *file)
@@ -194,10 +191,7 @@ identity_same_place(const Place *here, const Place *recorded)
 		   memcmp(here, recorded, sizeof(Place)) == 0;
 }
 
-/*-------------------------------------------------------------------------
- * Which server it is
- *-------------------------------------------------------------------------
- */
+/* --- Which server it is ------------------------------------------------- */
 
 static bool
 is_elsewhere(const Identity *here, const Identity *recorded, char *evidence,

@@ -1,9 +1,6 @@
-/*-------------------------------------------------------------------------
- *
- * identity.h
- *	  Which server this is, and whether it is a clone.  See identity.c.
- *
- *-------------------------------------------------------------------------
+/*
+ * identity.h -- which server this is, and whether it is a clone. See
+ * identity.c.
  */
 #ifndef SNOWFLAKE_IDENTITY_H
 #define SNOWFLAKE_IDENTITY_H

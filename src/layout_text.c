@@ -115,10 +115,7 @@ typedef struct Span
 	layout_quote((s).start, (s).end, (char[LAYOUT_QUOTE_SIZE]){0})
 
 
-/*-------------------------------------------------------------------------
- * Reading text
- *-------------------------------------------------------------------------
- */
+/* --- Reading text ------------------------------------------------------- */
 
 /*
  * How much of a user's text a message quotes: up to 60 characters, and none
@@ -237,10 +234,7 @@ whole_number(Span span, int64 max, int64 *value)
 }
 
 
-/*-------------------------------------------------------------------------
- * Times: ISO 8601 in UTC, whatever the session's DateStyle and time zone
- *-------------------------------------------------------------------------
- */
+/* --- Times: ISO 8601 in UTC, whatever the session's DateStyle and time zone  */
 
 /*
  * Days from 2000-01-01 to a date of the proleptic Gregorian calendar, and
@@ -380,10 +374,7 @@ layout_format_time(TimestampTz time, char *buffer, size_t size)
 }
 
 
-/*-------------------------------------------------------------------------
- * Specifications
- *-------------------------------------------------------------------------
- */
+/* --- Specifications ----------------------------------------------------- */
 
 static bool
 parse_unit(Span span, int64 *tick_us, LayoutError *error)

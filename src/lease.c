@@ -122,10 +122,7 @@ static int64 due_us;
 static int64 ended_us;
 static int64 retry_us;
 
-/*-------------------------------------------------------------------------
- * The record
- *-------------------------------------------------------------------------
- */
+/* --- The record --------------------------------------------------------- */
 
 static bool
 store(void)
@@ -226,10 +223,7 @@ list_shards(bool held_alone, int *count)
 	return shard;
 }
 
-/*-------------------------------------------------------------------------
- * Opening and closing shards
- *-------------------------------------------------------------------------
- */
+/* --- Opening and closing shards ----------------------------------------- */
 
 /* Let nobody mint on a shard any more.  Gives where its lease may end. */
 static TimestampTz
@@ -304,10 +298,7 @@ has_unopened(void)
 	return false;
 }
 
-/*-------------------------------------------------------------------------
- * What is in the log
- *-------------------------------------------------------------------------
- */
+/* --- What is in the log ------------------------------------------------- */
 
 /* Log which shards the record has now, if these are others than before. */
 static void
@@ -351,10 +342,7 @@ log_report(const HeldReport *before)
 					  errhint("See snowflake_leases().")));
 }
 
-/*-------------------------------------------------------------------------
- * Calling the registry
- *-------------------------------------------------------------------------
- */
+/* --- Calling the registry ----------------------------------------------- */
 
 /* The registry has the proposed fence, or no greater one of this server's. */
 static void
@@ -684,10 +672,7 @@ attempt(void)
 	held_report(&report);
 }
 
-/*-------------------------------------------------------------------------
- * Beginning and ending
- *-------------------------------------------------------------------------
- */
+/* --- Beginning and ending ----------------------------------------------- */
 
 /* Go on with the leases of the record, or as a new holder. */
 static void
@@ -766,10 +751,7 @@ apply_settings(void)
 	due_us = 0;
 }
 
-/*-------------------------------------------------------------------------
- * The worker
- *-------------------------------------------------------------------------
- */
+/* --- The worker --------------------------------------------------------- */
 
 /* Sleep until something is to be done, or somebody asks for it. */
 static void

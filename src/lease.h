@@ -1,10 +1,4 @@
-/*-------------------------------------------------------------------------
- *
- * lease.h
- *	  The worker that leases shards.  See lease.c.
- *
- *-------------------------------------------------------------------------
- */
+/* lease.h -- the worker that leases shards. See lease.c. */
 #ifndef SNOWFLAKE_LEASE_H
 #define SNOWFLAKE_LEASE_H
 

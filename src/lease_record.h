@@ -1,9 +1,6 @@
-/*-------------------------------------------------------------------------
- *
- * lease_record.h
- *	  The leases of this server, on disk.  See lease_record.c.
- *
- *-------------------------------------------------------------------------
+/*
+ * lease_record.h -- the leases of this server, on disk. See
+ * lease_record.c.
  */
 #ifndef SNOWFLAKE_LEASE_RECORD_H
 #define SNOWFLAKE_LEASE_RECORD_H

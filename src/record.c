@@ -96,10 +96,7 @@ StaticAssertDecl(sizeof(LayoutRecord) == 176 &&
 					 offsetof(LayoutRecord, crc) == 172,
 				 "the fields of the layout's record are where they were");
 
-/*-------------------------------------------------------------------------
- * Bytes
- *-------------------------------------------------------------------------
- */
+/* --- Bytes -------------------------------------------------------------- */
 
 static pg_crc32c
 crc_of(RecordKind kind, const void *record)
@@ -252,10 +249,7 @@ record_report(int level, const Trouble *trouble)
 				 errhint(way_out(trouble), file)));
 }
 
-/*-------------------------------------------------------------------------
- * The file
- *-------------------------------------------------------------------------
- */
+/* --- The file ----------------------------------------------------------- */
 
 /* Note a failed operation on a file, errno included. */
 static void
@@ -353,10 +347,7 @@ record_write_file(RecordKind kind, const void *record, Trouble *trouble)
 							   record, records[kind].size, trouble);
 }
 
-/*-------------------------------------------------------------------------
- * The page
- *-------------------------------------------------------------------------
- */
+/* --- The page ----------------------------------------------------------- */
 
 static RelFileLocator
 page_locator(RecordKind kind)

@@ -1,10 +1,4 @@
-/*-------------------------------------------------------------------------
- *
- * record.h
- *	  The server's records, in files and on pages.  See record.c.
- *
- *-------------------------------------------------------------------------
- */
+/* record.h -- the server's records, in files and on pages. See record.c. */
 #ifndef SNOWFLAKE_RECORD_H
 #define SNOWFLAKE_RECORD_H
 

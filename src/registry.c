@@ -87,10 +87,7 @@ static int	   good_host = 0;			   /* which answered last */
 static struct rlimit unlimited;			   /* what memory is outside */
 static bool			 is_limited = false;
 
-/*-------------------------------------------------------------------------
- * Memory
- *-------------------------------------------------------------------------
- */
+/* --- Memory ------------------------------------------------------------- */
 
 /*
  * Let this process take so much memory beyond what it has, until it has
@@ -131,10 +128,7 @@ lift_limit(void)
 	is_limited = false;
 }
 
-/*-------------------------------------------------------------------------
- * Waiting
- *-------------------------------------------------------------------------
- */
+/* --- Waiting ------------------------------------------------------------ */
 
 static void
 set_deadline(int ms)
@@ -198,10 +192,7 @@ note_timeout(RegistryFailure *failure)
 		PQhost(connection), allowed_ms / 1000.0);
 }
 
-/*-------------------------------------------------------------------------
- * Statements
- *-------------------------------------------------------------------------
- */
+/* --- Statements --------------------------------------------------------- */
 
 /* What the registry's server says of an error, and why. */
 static void
@@ -308,10 +299,7 @@ execute(const char *statements, ReadRows read, void *reader,
 	return good;
 }
 
-/*-------------------------------------------------------------------------
- * The connection
- *-------------------------------------------------------------------------
- */
+/* --- The connection ----------------------------------------------------- */
 
 static void
 ignore_notice(void *arg, const PGresult *notice)
@@ -427,10 +415,7 @@ registry_disconnect(void)
 	lift_limit();
 }
 
-/*-------------------------------------------------------------------------
- * Calls
- *-------------------------------------------------------------------------
- */
+/* --- Calls -------------------------------------------------------------- */
 
 /* This server, as people know it. */
 static char *

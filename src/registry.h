@@ -1,10 +1,4 @@
-/*-------------------------------------------------------------------------
- *
- * registry.h
- *	  A client of the registry of leases.  See registry.c.
- *
- *-------------------------------------------------------------------------
- */
+/* registry.h -- a client of the registry of leases. See registry.c. */
 #ifndef SNOWFLAKE_REGISTRY_H
 #define SNOWFLAKE_REGISTRY_H
 

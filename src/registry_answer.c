@@ -71,10 +71,7 @@ typedef struct AnswerRow
 	const char *other; /* NULL: none; not to be printed yet */
 } AnswerRow;
 
-/*-------------------------------------------------------------------------
- * Failures
- *-------------------------------------------------------------------------
- */
+/* --- Failures ----------------------------------------------------------- */
 
 /* Leave nothing in a text that could do more than be read. */
 static void
@@ -125,10 +122,7 @@ is_invalid(AnswerReader *reader, const char *what)
 						 reader->rows, what);
 }
 
-/*-------------------------------------------------------------------------
- * Cells
- *-------------------------------------------------------------------------
- */
+/* --- Cells -------------------------------------------------------------- */
 
 /* A number from "least" to "most", and nothing besides. */
 static bool
@@ -189,10 +183,7 @@ copy_text(char *copy, const char *text)
 	make_printable(copy);
 }
 
-/*-------------------------------------------------------------------------
- * Rows, by their state
- *-------------------------------------------------------------------------
- */
+/* --- Rows, by their state ----------------------------------------------- */
 
 static bool
 take_accepted(AnswerReader *reader, const AnswerRow *row)
@@ -378,10 +369,7 @@ find_state(const char *name)
 	return NULL;
 }
 
-/*-------------------------------------------------------------------------
- * Answers
- *-------------------------------------------------------------------------
- */
+/* --- Answers ------------------------------------------------------------ */
 
 /* Read one row, which has the columns that were asked for. */
 static bool

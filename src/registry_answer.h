@@ -1,9 +1,6 @@
-/*-------------------------------------------------------------------------
- *
- * registry_answer.h
- *	  Reading what the registry answers.  See registry_answer.c.
- *
- *-------------------------------------------------------------------------
+/*
+ * registry_answer.h -- reading what the registry answers. See
+ * registry_answer.c.
  */
 #ifndef SNOWFLAKE_REGISTRY_ANSWER_H
 #define SNOWFLAKE_REGISTRY_ANSWER_H

@@ -1,10 +1,4 @@
-/*-------------------------------------------------------------------------
- *
- * rows.h
- *	  The rows that SQL functions return.  See rows.c.
- *
- *-------------------------------------------------------------------------
- */
+/* rows.h -- the rows that SQL functions return. See rows.c. */
 #ifndef SNOWFLAKE_ROWS_H
 #define SNOWFLAKE_ROWS_H
 

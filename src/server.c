@@ -100,10 +100,7 @@ typedef struct ServerState
 static LWLock	   *server_lock = NULL;
 static ServerState *server = NULL;
 
-/*-------------------------------------------------------------------------
- * Records
- *-------------------------------------------------------------------------
- */
+/* --- Records ------------------------------------------------------------ */
 
 /*
  * Does a record tell the layout, rather than the records before it?  Their
@@ -424,10 +421,7 @@ server_note_change(const ServerChange *change)
 		server_accept_clone(false);
 }
 
-/*-------------------------------------------------------------------------
- * Shared memory
- *-------------------------------------------------------------------------
- */
+/* --- Shared memory ------------------------------------------------------ */
 
 Size
 server_shmem_size(void)
@@ -507,10 +501,7 @@ server_shmem_startup(void)
 		store_evidence(file);
 }
 
-/*-------------------------------------------------------------------------
- * What sessions use
- *-------------------------------------------------------------------------
- */
+/* --- What sessions use -------------------------------------------------- */
 
 /* Raise an error because no record tells the layout. */
 static void

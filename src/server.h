@@ -1,9 +1,6 @@
-/*-------------------------------------------------------------------------
- *
- * server.h
- *	  What this data directory is: its layout and its identity.  See server.c.
- *
- *-------------------------------------------------------------------------
+/*
+ * server.h -- what this data directory is: its layout and its identity.
+ * See server.c.
  */
 #ifndef SNOWFLAKE_SERVER_H
 #define SNOWFLAKE_SERVER_H

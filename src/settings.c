@@ -173,10 +173,7 @@ settings_define(void)
 }
 
 
-/*-------------------------------------------------------------------------
- * What the others read
- *-------------------------------------------------------------------------
- */
+/* --- What the others read ----------------------------------------------- */
 
 bool
 settings_preloaded(void)
@@ -270,10 +267,7 @@ settings_clock_tolerance_ms(void)
 }
 
 
-/*-------------------------------------------------------------------------
- * snowflake.layout
- *-------------------------------------------------------------------------
- */
+/* --- snowflake.layout --------------------------------------------------- */
 
 static bool
 check_layout(char **text, void **parsed, GucSource source)
@@ -308,10 +302,7 @@ assign_layout(const char *text, void *parsed)
 }
 
 
-/*-------------------------------------------------------------------------
- * snowflake.shards
- *-------------------------------------------------------------------------
- */
+/* --- snowflake.shards --------------------------------------------------- */
 
 static bool
 check_shards(char **text, void **parsed, GucSource source)
@@ -356,10 +347,7 @@ assign_shards(const char *text, void *parsed)
 }
 
 
-/*-------------------------------------------------------------------------
- * snowflake.registry
- *-------------------------------------------------------------------------
- */
+/* --- snowflake.registry ------------------------------------------------- */
 
 /* The server's own message would repeat the value, with a password in it. */
 static bool

@@ -1,9 +1,6 @@
-/*-------------------------------------------------------------------------
- *
- * settings.h
- *	  The settings snowflake.*, parsed and checked.  See settings.c.
- *
- *-------------------------------------------------------------------------
+/*
+ * settings.h -- the settings snowflake.*, parsed and checked. See
+ * settings.c.
  */
 #ifndef SNOWFLAKE_SETTINGS_H
 #define SNOWFLAKE_SETTINGS_H

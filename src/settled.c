@@ -191,10 +191,7 @@ static bool i_know_prepared = false;
 /* The running transaction has imported its snapshot. */
 static bool has_imported = false;
 
-/*-------------------------------------------------------------------------
- * Shared memory
- *-------------------------------------------------------------------------
- */
+/* --- Shared memory ------------------------------------------------------ */
 
 /*
  * The places in the table: for all that can be prepared at once, and one more for
@@ -240,10 +237,7 @@ settled_shmem_startup(void)
 		pg_atomic_init_u64(&ring[i].state, 0);
 }
 
-/*-------------------------------------------------------------------------
- * The ends of transactions
- *-------------------------------------------------------------------------
- */
+/* --- The ends of transactions ------------------------------------------- */
 
 /* Is anybody in the table? */
 static bool
@@ -465,10 +459,7 @@ settled_install_hooks(void)
 	ProcessUtility_hook = process_utility;
 }
 
-/*-------------------------------------------------------------------------
- * Snapshots
- *-------------------------------------------------------------------------
- */
+/* --- Snapshots ---------------------------------------------------------- */
 
 static View
 view_of(Snapshot snapshot)
@@ -509,10 +500,7 @@ report_old_snapshot(const char *detail)
 			 "Call snowflake_settled() in the first statement of a transaction, and soon after that statement begins.")));
 }
 
-/*-------------------------------------------------------------------------
- * The mark
- *-------------------------------------------------------------------------
- */
+/* --- The mark ----------------------------------------------------------- */
 
 /* The first tick of a transaction that the snapshot does not see. */
 static void

@@ -1,10 +1,4 @@
-/*-------------------------------------------------------------------------
- *
- * settled.h
- *	  Reading what is new.  See settled.c.
- *
- *-------------------------------------------------------------------------
- */
+/* settled.h -- reading what is new. See settled.c. */
 #ifndef SNOWFLAKE_SETTLED_H
 #define SNOWFLAKE_SETTLED_H
 

@@ -1,9 +1,6 @@
-/*-------------------------------------------------------------------------
- *
- * stand_in.h
- *	  What support functions put in the place of a call.  See stand_in.c.
- *
- *-------------------------------------------------------------------------
+/*
+ * stand_in.h -- what support functions put in the place of a call. See
+ * stand_in.c.
  */
 #ifndef SNOWFLAKE_STAND_IN_H
 #define SNOWFLAKE_STAND_IN_H

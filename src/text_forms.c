@@ -90,10 +90,7 @@ pg_noreturn static void report_text(const TextForm *form, TextFault fault,
 									const char *text, size_t length, int at);
 
 
-/*-------------------------------------------------------------------------
- * Numbers and digits
- *-------------------------------------------------------------------------
- */
+/* --- Numbers and digits ------------------------------------------------- */
 
 static int
 form_width(const TextForm *form)
@@ -172,10 +169,7 @@ read_number(const TextForm *form, const char *text, size_t length,
 }
 
 
-/*-------------------------------------------------------------------------
- * SQL functions
- *-------------------------------------------------------------------------
- */
+/* --- SQL functions ------------------------------------------------------ */
 
 /* Quoted, or as the byte that it is or begins with. */
 static void

@@ -105,10 +105,7 @@ is_in_range(LayoutComparison comparison, int64 id, TimestampTz time)
 	return range.first <= id && id <= range.last;
 }
 
-/*-------------------------------------------------------------------------
- * Bounds for times that are known only at run time
- *-------------------------------------------------------------------------
- */
+/* --- Bounds for times that are known only at run time ------------------- */
 
 /* The last id whose time is before a given one. */
 Datum
@@ -126,10 +123,7 @@ snowflake_last_until(PG_FUNCTION_ARGS)
 		layout_ids(server_layout(), LAYOUT_LE, PG_GETARG_TIMESTAMPTZ(0)).last);
 }
 
-/*-------------------------------------------------------------------------
- * The support function
- *-------------------------------------------------------------------------
- */
+/* --- The support function ----------------------------------------------- */
 
 /* A comparison of an id with a bound, by bigint's own operator. */
 static Node *

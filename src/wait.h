@@ -1,10 +1,4 @@
-/*-------------------------------------------------------------------------
- *
- * wait.h
- *	  The one place that waits.  See wait.c.
- *
- *-------------------------------------------------------------------------
- */
+/* wait.h -- the one place that waits. See wait.c. */
 #ifndef SNOWFLAKE_WAIT_H
 #define SNOWFLAKE_WAIT_H
 
