@@ -51,6 +51,19 @@ while ($last =~ /^COPY --from=build (\S+) (\S+)\/$/mg)
 	copy($_, $to) or die "could not copy $_: $!" for $from =~ /\/$/ ? glob("$from*") : $from;
 }
 
+# The instructions of the image itself, and its user, as for each of CloudNativePG's
+is_deeply([ $last =~ /^([A-Z]+) /mg ], [ qw(ARG ARG COPY COPY COPY LABEL USER) ], 'the image runs nothing: it is files');
+is((split(/\n/, $last))[-1], 'USER 65532:65532', 'its user is nobody of the image of the server');
+my ($base) = $dockerfile =~ /^FROM (\S+) AS build$/m;
+$base =~ s/\$\{(\w+)\}/($dockerfile =~ m{^ARG $1=(\w+)$}m)[0]/ge;
+is($base, ($manifest =~ /^  imageName: (\S+)$/m)[0], 'it is built in the image of the server that the manifest runs');
+is(($last =~ /sql\.version="([^"]*)"/)[0], (page_text('snowflake.control') =~ /^default_version = '(.*)'$/m)[0], 'its label has the version of the extension');
+is(($last =~ /licenses="([^"]*)"/)[0], (page_text('META.json') =~ /"license": "(.*)"/)[0] =~ s/postgresql/PostgreSQL/r, 'and the licence');
+
+my @hidden;
+find({ no_chdir => 1, wanted => sub { push @hidden, $_ if ((stat)[2] & 0444) != 0444 } }, $stage . $pg_config->('pkglibdir'), $stage . $pg_config->('sharedir'));
+is_deeply(\@hidden, [], 'and the server, which is another user, can read each file');
+
 my @files;
 find({ no_chdir => 1, wanted => sub { push @files, $File::Find::name =~ s/^\Q$image\E//r if -f } }, $image);
 is_deeply([ sort @files ], [
