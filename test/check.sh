@@ -80,6 +80,8 @@ and without any: ${DEFAULT[*]}.
                     that one of them, or the first and the last, will do
   --only NAME       only this test: a TAP script such as 003_spilling, an SQL
                     test such as mint, or a name as it is printed, 17/regress
+  --accept          with --only and an SQL test: what it prints is expected from now
+                    on, in expected/; read the difference before you commit it
   --keep            keep the servers' directories, and say where they are
   --minutes N       soak so long (default: 2) and ask twins so long (default: ten
                     seconds), and give each fuzzer and sqlsmith a quarter of it
@@ -107,6 +109,8 @@ is_here() {
 choose_majors() {
     local version program
     exclude_each_other all pg pg_config
+    exclude_each_other all accept
+    [[ -z $accept || -f $SOURCE/test/sql/$only.sql ]] || die '--accept is for an SQL test: --only NAME --accept'
     majors=("${pg:-}")
     if [[ $all ]]; then
         majors=("${SUPPORTED[@]}")
@@ -253,7 +257,7 @@ choose_names() {
     mapfile -t names < <(list_tests)
     [[ $only ]] || return 0
     if [[ -f $SOURCE/test/sql/$only.sql ]]; then
-        export SNOWFLAKE_SQL=$only
+        export SNOWFLAKE_SQL=$only SNOWFLAKE_ACCEPT=$accept
         only=regress
     fi
     if [[ ${#arguments[@]} == 0 && " ${names[*]} " != *[\ /]"$only "* ]]; then
@@ -452,7 +456,7 @@ end_tests() {
 
 main() {
     local step status=0
-    parse_options 'all pg=MAJOR pg-config=PATH only=NAME keep minutes=N seed=N ...' "$@"
+    parse_options 'all pg=MAJOR pg-config=PATH only=NAME accept keep minutes=N seed=N ...' "$@"
     steps=("${arguments[@]}")
     ((${#steps[@]})) || steps=("${DEFAULT[@]}")
     for step in "${steps[@]}"; do

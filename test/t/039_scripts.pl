@@ -51,6 +51,8 @@ refuses(qr/there is no test "nonsense" in the steps .*/, 'test/check.sh', '--onl
 refuses(qr/--minutes needs a value: --minutes N/, 'test/check.sh', '--minutes', 'many', 'soak');
 refuses(qr/--minutes is for the steps .*/, 'test/check.sh', '--minutes', '5', '--only', 'mint');
 refuses(qr/--seed is for the steps .*/, 'test/check.sh', '--seed', '5', '--only', 'mint');
+refuses(qr/--accept is for an SQL test: .*/, 'test/check.sh', '--only', '003_spilling', '--accept');
+refuses(qr/--all and --accept exclude each other/, 'test/check.sh', '--all', '--only', 'mint', '--accept');
 refuses(qr/--all and --pg exclude each other/, 'test/check.sh', '--all', '--pg', '15');
 refuses(qr/--pg and --pg-config exclude each other/, 'test/check.sh', '--pg', '15', '--pg-config', '/bin/true');
 refuses(qr/".*true" is no pg_config: .*/, 'test/check.sh', '--pg-config', '/bin/true');
