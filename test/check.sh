@@ -21,7 +21,7 @@ set -euo pipefail
 
 STEPS=(format model regress isolation tap twins integration stacks upgrade packages soak benchmark
     fuzz analyze proof sanitize perturb faults valgrind sqlsmith coverage i386 arm64)
-DEFAULT=(format model regress isolation tap twins)
+DEFAULT=(format regress isolation tap twins)
 JOBS=$((3 * $(nproc) < 12 ? 3 * $(nproc) : 12))     # tests mostly wait
 
 # What a step needs, and is skipped without.  What a script needs is in its head,
@@ -52,7 +52,7 @@ nothing failed.  The steps are
   isolation    interleavings of several sessions
   tap          scripts that start, crash and restart servers
   twins        random queries, with the extension and with PL/pgSQL in its place
-  integration  scripts that need other projects' programs, and millions of rows
+  integration  scripts that need other projects' programs
   stacks       libraries of other languages, and tools, in a bare Debian
   upgrade      pg_upgrade between majors
   packages     build, install and remove the packages, in a bare Debian
@@ -78,6 +78,7 @@ and without any: ${DEFAULT[*]}.
                     written to it
   --all             with each of ${SUPPORTED[*]}, but for scripts whose head says
                     that one of them, or the first and the last, will do
+  --whole           leave nothing out: each script with each major, millions of rows
   --only NAME       only this test: a TAP script such as 003_spilling, an SQL
                     test such as mint, or a name as it is printed, 17/regress
   --accept          with --only and an SQL test: what it prints is expected from now
@@ -139,7 +140,7 @@ choose_majors() {
 # with the first and the last.
 list_scripts() {
     local without=none
-    [[ " ${majors[*]:1} " != *" $2 "* ]] || without='one\|ends'
+    [[ $whole || " ${majors[*]:1} " != *" $2 "* ]] || without='one\|ends'
     [[ $without == none || $2 != "${majors[-1]}" ]] || without=one
     { find "$SOURCE/test/$1" -name '*.pl' -exec grep -L "^# Majors: \($without\)$" {} + || true; } |
         sed "s,.*/\(.*\)\.pl$,$2/\1," | sort -r
@@ -426,8 +427,8 @@ write_rules() {
 run_tests() {
     SNOWFLAKE_UNPACKED=$(heads Unpacked | words | paste -sd ' ')
     SNOWFLAKE_NPM=$(heads Npm)
-    export SNOWFLAKE_UNPACKED SNOWFLAKE_NPM
-    export SNOWFLAKE_STEPS="${steps[*]}" SNOWFLAKE_RUN=$RUN SNOWFLAKE_PG_CONFIG=$pg_config
+    export SNOWFLAKE_UNPACKED SNOWFLAKE_NPM SNOWFLAKE_WHOLE=$whole
+    export SNOWFLAKE_RUN=$RUN SNOWFLAKE_PG_CONFIG=$pg_config
     seed=${seed:-$RANDOM}
     export SNOWFLAKE_SOAK="${minutes:-2} $seed" SNOWFLAKE_TWINS="$((${minutes:-0} * 60 ? minutes * 60 : 10)) $seed"
     export SNOWFLAKE_SECONDS=$((${minutes:-1} * 15))
@@ -456,7 +457,7 @@ end_tests() {
 
 main() {
     local step status=0
-    parse_options 'all pg=MAJOR pg-config=PATH only=NAME accept keep minutes=N seed=N ...' "$@"
+    parse_options 'all whole pg=MAJOR pg-config=PATH only=NAME accept keep minutes=N seed=N ...' "$@"
     steps=("${arguments[@]}")
     ((${#steps[@]})) || steps=("${DEFAULT[@]}")
     for step in "${steps[@]}"; do

@@ -314,7 +314,7 @@ have_root() {
                 >"$1/etc/apt/preferences.d/experimental"')
     fi
     # An archive may be a snapshot, whose index is past its date.
-    fill=(mmdebstrap --variant=apt --format=directory "$@" --aptopt='Acquire::Check-Valid-Until "false"'
+    fill=(mmdebstrap --variant=apt --format=directory --dpkgopt=force-unsafe-io "$@" --aptopt='Acquire::Check-Valid-Until "false"'
         --include="${packages// /,}" "${release[@]}" "$root")
     if [[ -f $tar ]]; then
         mkdir "$root"

@@ -130,8 +130,7 @@ make_place() {
             copt+=" --coverage -O0 -fprofile-update=atomic -include $COPY/tree/test/hard/dump.h"
             ;;
         perturb)
-            environment=("SNOWFLAKE_SEED=${SNOWFLAKE_TWINS##* }"
-                SNOWFLAKE_EACH=2000 SNOWFLAKE_ROWS=5000 SNOWFLAKE_CRASH_ROUNDS=5)
+            environment=("SNOWFLAKE_SEED=${SNOWFLAKE_TWINS##* }")
             say "#: perturbed by --seed ${SNOWFLAKE_TWINS##* }"
             copt+=" -include $COPY/tree/test/hard/perturb.h"
             ;;
@@ -140,8 +139,6 @@ make_place() {
     declare -p major ROOT COPY TESTER BINDIR LIBDIR limit environment |
         sed 's/^declare /&-g /' >"$RUN/$place.place"
 }
-
-has_integration() { [[ " ${SNOWFLAKE_STEPS-} " == *' integration '* ]]; }
 
 # What scripts are run with and needs no installation: Debian's packages, unpacked;
 # and for a Node.js that is not Debian's, its own way to packages.
@@ -213,10 +210,12 @@ copy_server() {
 installcheck() {
     local tools=$RUN/tools
     local -a size=()
-    if [[ $ROOT ]]; then
-        size=(SNOWFLAKE_CRASH_ROUNDS=10 SNOWFLAKE_EACH=50000)
-    elif has_integration && [[ $place != perturb ]]; then
+    if [[ $place == perturb ]]; then
+        size=(SNOWFLAKE_CRASH_ROUNDS=5 SNOWFLAKE_EACH=2000 SNOWFLAKE_ROWS=5000)
+    elif [[ ${SNOWFLAKE_WHOLE-} ]]; then
         size=(SNOWFLAKE_ROWS=2000000)
+    else
+        size=(SNOWFLAKE_CRASH_ROUNDS=10 SNOWFLAKE_EACH=50000)
     fi
     as_tester env TEMP_CONFIG="$COPY/stage/server.conf" "${environment[@]}" \
         LD_LIBRARY_PATH="${LIBDIR:+$LIBDIR:}$(echo "$tools"/usr/lib/*-linux-gnu)" \

@@ -22,7 +22,7 @@ our @EXPORT = qw(
   begin_writing end_writing same_rows_as no_conflict
 );
 
-# How many rows four servers write; the step integration of check.sh wants millions.
+# How many rows four servers write; check.sh --whole wants millions.
 our $ROWS = $ENV{SNOWFLAKE_ROWS} // 400_000;
 
 # One of many on a machine.
