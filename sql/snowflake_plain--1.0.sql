@@ -79,6 +79,8 @@ DECLARE
         WHEN 'pgedge' THEN 'epoch=1672531200000 unit=1ms fields=timestamp:41,node:10,sequence:12'
         WHEN 'mastodon' THEN 'epoch=0 unit=1ms fields=timestamp:48,sequence:16'
         WHEN 'clickhouse' THEN 'epoch=0 unit=1ms fields=timestamp:41,machine:10,sequence:12'
+        WHEN 'pgdog' THEN 'epoch=1764184395000 unit=1ms fields=timestamp:41,node:10,sequence:12'
+        WHEN 'pgdog_compact' THEN 'epoch=1764184395000 unit=1ms fields=timestamp:41,node:6,sequence:6'
         ELSE layout END;
     -- how the parts may follow each other
     order_of_parts CONSTANT text := '^timestamp:\d+(,(shard|datacenter|worker|process|machine|node):\d+){0,2}(,sequence:\d+)?$'

@@ -80,7 +80,13 @@ const LayoutPreset layout_presets[] = {
 	 "Mastodon, timestamp_id (lib/mastodon/snowflake.rb)"},
 	{"clickhouse",
 	 "epoch=0 unit=1ms fields=timestamp:41,machine:10,sequence:12",
-	 "ClickHouse, generateSnowflakeID"}};
+	 "ClickHouse, generateSnowflakeID"},
+	{"pgdog",
+	 "epoch=1764184395000 unit=1ms fields=timestamp:41,node:10,sequence:12",
+	 "PgDog, unique_id, standard (unique_id.rs)"},
+	{"pgdog_compact",
+	 "epoch=1764184395000 unit=1ms fields=timestamp:41,node:6,sequence:6",
+	 "PgDog, unique_id, compact (unique_id.rs)"}};
 
 const int layout_preset_count = lengthof(layout_presets);
 

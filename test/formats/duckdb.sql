@@ -7,7 +7,9 @@ SELECT * FROM (VALUES
     ('sonyflake2', 1735689600000, 10,  0, 16, 16,  8),
     ('pgedge',     1672531200000,  1, 12, 10,  0, 12),
     ('mastodon',               0,  1,  0,  0,  0, 16),
-    ('clickhouse',             0,  1, 12, 10,  0, 12)
+    ('clickhouse',             0,  1, 12, 10,  0, 12),
+    ('pgdog',      1764184395000,  1, 12, 10,  0, 12),
+    ('pgdog_compact', 1764184395000, 1, 6, 6,  0,  6)
 ) AS l (layout, epoch, tick, shard_shift, shard_bits, sequence_shift, sequence_bits);
 
 SELECT layout, id,

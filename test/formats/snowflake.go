@@ -29,6 +29,9 @@ var layouts = map[string]Layout{
 	"pgedge":     {1672531200000, 1, 12, 10, 0, 12},
 	"mastodon":   {0, 1, 0, 0, 0, 16},
 	"clickhouse": {0, 1, 12, 10, 0, 12},
+	"pgdog":      {1764184395000, 1, 12, 10, 0, 12},
+
+	"pgdog_compact": {1764184395000, 1, 6, 6, 0, 6},
 }
 
 // Decode gives the time, the shard and the sequence number of an id.

@@ -15,6 +15,8 @@ const LAYOUTS = {
     pgedge: [1672531200000n, 1n, [12n, 10n], [0n, 12n]],
     mastodon: [0n, 1n, [0n, 0n], [0n, 16n]],
     clickhouse: [0n, 1n, [12n, 10n], [0n, 12n]],
+    pgdog: [1764184395000n, 1n, [12n, 10n], [0n, 12n]],
+    pgdog_compact: [1764184395000n, 1n, [6n, 6n], [0n, 6n]],
 };
 
 function decode(id, layout) {

@@ -12,7 +12,7 @@ import sys
 from datetime import datetime, timedelta, timezone
 
 # epoch in Unix milliseconds, tick in milliseconds, and the fields below the time,
-# from the highest bits down; the time has the bits that they leave of 63
+# from the highest bits down; the time has the bits that they leave
 FORMATS = {
     # Twitter, snowflake-2010, IdWorker.scala: twepoch, datacenterIdBits,
     # workerIdBits, sequenceBits
@@ -32,7 +32,14 @@ FORMATS = {
     "mastodon": (0, 1, ("sequence", 16)),
     # ClickHouse, generateSnowflakeID: 41, 10 and 12 bits, from the Unix epoch
     "clickhouse": (0, 1, ("shard", 10), ("sequence", 12)),
+    # PgDog, unique_id.rs: PGDOG_EPOCH, NODE_BITS and SEQUENCE_BITS; of the compact
+    # form COMPACT_NODE_BITS and COMPACT_SEQUENCE_BITS
+    "pgdog": (1764184395000, 1, ("shard", 10), ("sequence", 12)),
+    "pgdog_compact": (1764184395000, 1, ("shard", 6), ("sequence", 6)),
 }
+
+# how many bits an id has without the sign, where they are not 63
+BITS = {"pgdog_compact": 53}
 
 # ids that were published, with the times and fields that were said of them
 PUBLISHED = [
@@ -45,6 +52,16 @@ PUBLISHED = [
     ("mastodon", 103270115826048975),
     ("clickhouse", 7204436857747984384),
     ("clickhouse", 7199081390080409600),
+    # PgDog's tests of unique_id.rs
+    ("pgdog", 47839699276046336),
+    ("pgdog", 47839699276046337),
+    ("pgdog", 47839699280240640),
+    ("pgdog", 415268863),
+    # and what its compact form gives at these times for these nodes
+    ("pgdog_compact", 46718456326784),
+    ("pgdog_compact", 46718456326785),
+    ("pgdog_compact", 46718456330880),
+    ("pgdog_compact", 406015),
 ]
 
 
@@ -73,7 +90,7 @@ def chosen(name, number):
     """Some id of the years from 2025 to 2039, always the same one."""
     epoch, length, *fields = FORMATS[name]
     digest = int.from_bytes(hashlib.sha256(f"{name} {number}".encode()).digest(), "big")
-    start, end = 1735689600000, 2177452800000
+    start, end = max(1735689600000, epoch), 2177452800000
     digest, ms = divmod(digest, end - start)
     parts = {}
     for field, bits in fields:
@@ -92,7 +109,7 @@ def vectors():
         for field in last:
             yield name, encode(name, 1, {**none, field: last[field]})
         yield from ((name, chosen(name, n)) for n in range(8))
-        yield name, 2**63 - 1
+        yield name, 2 ** BITS.get(name, 63) - 1
     yield from PUBLISHED
 
 

@@ -21,6 +21,13 @@ sonyflake,417244747766235137,2022-07-19T10:34:09.750Z,1,1,composed from the publ
 mastodon,103270115826048975,2019-12-08T03:48:33.849Z,0,40911,the status in Mastodon's API documentation; created_at there is 52 ms later
 clickhouse,7204436857747984384,2024-06-06T10:59:58.851Z,205,0,the id in ClickHouse's documentation of snowflakeIDToDateTime64
 clickhouse,7199081390080409600,2024-05-22T16:19:15.859Z,484,0,the id in ClickHouse's documentation of generateSnowflakeID
+pgdog,47839699276046336,2026-04-07T19:31:08.126Z,42,0,the ids in the tests of PgDog's unique_id.rs
+pgdog,47839699276046337,2026-04-07T19:31:08.126Z,42,1,the second of the same millisecond
+pgdog,47839699280240640,2026-04-07T19:31:08.127Z,42,0,the next millisecond
+pgdog,415268863,2025-11-26T19:13:15.099Z,7,4095,the last of a millisecond
+pgdog_compact,46718456326784,2026-04-07T19:31:08.126Z,42,0,made by PgDog's function for that time and node
+pgdog_compact,406015,2025-11-26T19:13:15.099Z,7,63,the last of a millisecond
+"epoch=1475796139634 unit=1ms fields=timestamp:40,node:10,sequence:14",25074801076895745,2016-10-24T06:31:54.245Z,2,1,an id in the tests of pgactive
 \.
 
 SELECT v.layout, v.id, d.*

@@ -76,7 +76,7 @@ SELECT layout, cardinality(ids) AS rows,
        ids = ARRAY(SELECT * FROM ruled(ARRAY(SELECT created_at FROM times ORDER BY created_at, nr), 7, layout)) AS by_the_rule,
        ids = ARRAY(SELECT DISTINCT id FROM unnest(ids) AS id ORDER BY id) AS increasing,
        ids = history_of(layout) AS the_same_again
-  FROM unnest(ARRAY['discord', 'instagram', 'sonyflake', 'sonyflake2', 'pgedge', 'clickhouse']) AS layout, history_of(layout) AS ids;
+  FROM unnest(ARRAY['discord', 'instagram', 'sonyflake', 'sonyflake2', 'pgedge', 'clickhouse', 'pgdog', 'pgdog_compact']) AS layout, history_of(layout) AS ids;
 
 -- with no shard, and with no sequence number: then the rows of a millisecond
 -- take as many

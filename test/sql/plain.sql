@@ -18,7 +18,7 @@ INSERT INTO times VALUES ('2010-11-04 01:42:54.657+00'), ('2026-01-01 00:00:00.0
 INSERT INTO times SELECT timestamptz '2015-01-01' + n * n * interval '71 hours 13.456789 s' FROM generate_series(1, 5) AS n;
 
 CREATE TABLE layouts (layout text);
-INSERT INTO layouts VALUES ('twitter'), ('discord'), ('instagram'), ('sonyflake'), ('sonyflake2'), ('pgedge'), ('mastodon'), ('clickhouse'),
+INSERT INTO layouts VALUES ('twitter'), ('discord'), ('instagram'), ('sonyflake'), ('sonyflake2'), ('pgedge'), ('mastodon'), ('clickhouse'), ('pgdog'), ('pgdog_compact'),
     ('epoch=2024-01-01T00:00:00Z unit=1ms fields=timestamp:41,shard:10,sequence:12'),
     ('fields=timestamp:30,sequence:20,worker:3,process:3 unit=1s   epoch=2024-02-29'),
     ('epoch=2020-06-01T12:34:56.000789Z unit=250us fields=timestamp:50,sequence:13'),

@@ -58,7 +58,7 @@ sub has_rows
 	return;
 }
 
-has_rows(<<'SQL', 8, 'presets');
+has_rows(<<'SQL', 10, 'presets');
 SELECT format('| `%s` | %s | %s ms | `%s` | %s | %s | %s | %s |', name,
 	(extract(epoch FROM epoch) * 1000)::bigint, (extract(epoch FROM tick) * 1000)::int,
 	fields, shards, capacity, expires_at::date, source)
