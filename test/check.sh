@@ -204,7 +204,7 @@ list_tests() {
             soak | sqlsmith) echo "${majors[0]}/$step" ;;
             packages)           # of a Debian that is released
                 [[ ${majors[0]} =~ ^(16|19)$ ]] || packaged=${majors[0]}
-                printf 'packages/%s\n' "$packaged" bookworm-user trixie-root
+                printf 'packages/%s\n' "$packaged" bookworm-user ${whole:+trixie-root}
                 ;;
             sanitize) printf 'sanitize/%s\n' build regress isolation reports ;;
             perturb) list_perturbed ;;

@@ -7,6 +7,8 @@
 # and harder: servers are also cloned, promoted and recovered; the registry is also
 # put back in every way, promoted and made new; and the network between them cuts
 # connections, delays bytes, and sends again what was said before.
+#
+# Majors: ends
 
 use strict;
 use warnings;

@@ -4,6 +4,8 @@
 # doc/managed.md says can repeat an id does so here.
 #
 # SNOWFLAKE_PLAIN_IDS is how many ids the storm mints at least, by default few.
+#
+# Majors: ends
 
 use strict;
 use warnings;
