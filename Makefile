@@ -11,35 +11,37 @@
 EXTENSION  = snowflake snowflake_registry snowflake_plain
 MODULE_big = snowflake
 OBJS = \
+	src/clock.o \
 	src/conninfo.o \
 	src/copy_from.o \
 	src/decode.o \
 	src/errors.o \
-	src/generator.o \
 	src/history.o \
-	src/held.o \
 	src/horizon.o \
 	src/identity.o \
 	src/layout.o \
 	src/layout_text.o \
-	src/lease.o \
 	src/lease_record.o \
-	src/marks.o \
+	src/lease_table.o \
+	src/lease_wait.o \
+	src/lease_worker.o \
+	src/mark.o \
+	src/mint.o \
 	src/module.o \
+	src/positions.o \
 	src/record.o \
 	src/registry.o \
 	src/registry_answer.o \
-	src/rows.o \
 	src/server.o \
+	src/sessions.o \
 	src/settings.o \
-	src/settled.o \
 	src/shard_hash.o \
 	src/shards.o \
-	src/stand_in.o \
-	src/stats.o \
+	src/sql.o \
+	src/status.o \
 	src/text_forms.o \
 	src/time_operators.o \
-	src/wait.o
+	src/worker.o
 
 # The script of the extension is put together of its parts: core.sql is what src/
 # does, the others need no C.

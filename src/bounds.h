@@ -16,9 +16,8 @@
 #ifndef SNOWFLAKE_BOUNDS_H
 #define SNOWFLAKE_BOUNDS_H
 
+#include "compat.h"
 #include "port/atomics.h"
-
-#include "fault.h"
 
 typedef struct Bounds
 {

@@ -51,8 +51,8 @@
 
 #include "compat.h"
 #include "copy_from.h"
-#include "generator.h"
-#include "stand_in.h"
+#include "mint.h"
+#include "sql.h"
 
 PG_FUNCTION_INFO_V1(snowflake_nextval_support);
 PG_FUNCTION_INFO_V1(snowflake_copy_nextval);

@@ -19,20 +19,17 @@
 #include "access/htup_details.h"
 #include "catalog/pg_type_d.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/supportnodes.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
-#include "utils/tuplestore.h"
 
 #include "compat.h"
 #include "errors.h"
 #include "layout.h"
-#include "rows.h"
+#include "sql.h"
 #include "server.h"
-#include "settings.h"
 
 PG_FUNCTION_INFO_V1(snowflake_decode);
 PG_FUNCTION_INFO_V1(snowflake_decode_support);
@@ -43,7 +40,6 @@ PG_FUNCTION_INFO_V1(snowflake_sequence);
 PG_FUNCTION_INFO_V1(snowflake_encode);
 PG_FUNCTION_INFO_V1(snowflake_floor);
 PG_FUNCTION_INFO_V1(snowflake_ceil);
-PG_FUNCTION_INFO_V1(snowflake_layouts);
 
 /* What a call site remembers from one call to the next. */
 typedef struct CallSite
@@ -262,16 +258,13 @@ snowflake_decode_support(PG_FUNCTION_ARGS)
 static char *
 meaning_of(const Layout *layout, const LayoutField *field, int64 id)
 {
-	char time[LAYOUT_TIME_SIZE];
 	bool top_of_shard;
 
 	switch (field->part)
 	{
 		case LAYOUT_TIMESTAMP:
-			layout_format_time(layout_time_of_tick(layout,
-												   layout_tick(layout, id)),
-							   time, sizeof(time));
-			return pstrdup(time);
+			return time_text(
+				layout_time_of_tick(layout, layout_tick(layout, id)));
 		case LAYOUT_SHARD:
 			if (field->bits == layout->shard_bits)
 				return psprintf("shard %d of 0 to " INT64_FORMAT,
@@ -300,23 +293,22 @@ snowflake_fields(PG_FUNCTION_ARGS)
 	for (int i = 0; i < layout->nfields; i++)
 	{
 		const LayoutField *field = &layout->fields[i];
-		Datum			   values[lengthof(columns)];
-		bool			   nulls[lengthof(columns)] = {false};
+		Row				   row = {0};
 
-		values[0] = CStringGetTextDatum(field->name);
-		values[1] = Int32GetDatum(field->bits);
-		values[2] = Int32GetDatum(field->shift);
-		values[3] =
-			Int64GetDatum(field->part == LAYOUT_TIMESTAMP ?
-							  layout_tick(layout, id) :
-							  (id >> field->shift) & layout_mask(field->bits));
-		values[4] = CStringGetTextDatum(meaning_of(layout, field, id));
-		tuplestore_putvalues(result->setResult, result->setDesc, values,
-							 nulls);
+		row_add_text(&row, field->name);
+		row_add(&row, Int32GetDatum(field->bits), false);
+		row_add(&row, Int32GetDatum(field->shift), false);
+		row_add(&row,
+				Int64GetDatum(field->part == LAYOUT_TIMESTAMP ?
+								  layout_tick(layout, id) :
+								  (id >> field->shift) &
+									  layout_mask(field->bits)),
+				false);
+		row_add_text(&row, meaning_of(layout, field, id));
+		put_row(result, &row);
 	}
 	return (Datum) 0;
 }
-
 
 /* --- Putting ids together ----------------------------------------------- */
 
@@ -356,64 +348,4 @@ snowflake_ceil(PG_FUNCTION_ARGS)
 
 	PG_RETURN_INT64(layout_pack(layout, tick_argument(layout, time), 0, 0) |
 					layout_mask(layout->timestamp_shift));
-}
-
-
-/* --- The view snowflake_layouts ----------------------------------------- */
-
-static const Oid layout_columns[] = {TEXTOID,		 BOOLOID,
-									 TIMESTAMPTZOID, INTERVALOID,
-									 TEXTOID,		 INT8OID,
-									 INT8OID,		 TIMESTAMPTZOID,
-									 TEXTOID,		 TEXTOID};
-
-static void
-put_layout(ReturnSetInfo *result, const Layout *layout, const char *name,
-		   const char *source, bool in_use)
-{
-	char	 fields[LAYOUT_TEXT_SIZE];
-	char	 specification[LAYOUT_TEXT_SIZE];
-	Interval tick = {.time = layout->tick_us};
-	Datum	 values[lengthof(layout_columns)];
-	bool	 nulls[lengthof(layout_columns)] = {false};
-
-	layout_format_fields(layout, fields, sizeof(fields));
-	layout_format(layout, specification, sizeof(specification));
-	values[0] = CStringGetTextDatum(name);
-	values[1] = BoolGetDatum(in_use);
-	values[2] = TimestampTzGetDatum(layout->epoch);
-	values[3] = IntervalPGetDatum(&tick);
-	values[4] = CStringGetTextDatum(fields);
-	values[5] = Int64GetDatum(layout_last_shard(layout) + 1);
-	values[6] = Int64GetDatum(layout_last_sequence(layout) + 1);
-	values[7] = TimestampTzGetDatum(
-		layout_time_of_tick(layout, layout->last_mint_tick));
-	values[8] = CStringGetTextDatum(specification);
-	values[9] = CStringGetTextDatum(source);
-	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
-}
-
-/* The presets, and the server's own layout where it is none of them. */
-Datum
-snowflake_layouts(PG_FUNCTION_ARGS)
-{
-	ReturnSetInfo *result =
-		result_rows(fcinfo, layout_columns, lengthof(layout_columns));
-	const Layout	   *own = settings_preloaded() ? settings_layout() : NULL;
-	const LayoutPreset *own_preset = own ? layout_preset_of(own) : NULL;
-
-	for (int i = 0; i < layout_preset_count; i++)
-	{
-		const LayoutPreset *preset = &layout_presets[i];
-		Layout				layout;
-		LayoutError			error;
-
-		if (!layout_parse(preset->name, strlen(preset->name), &layout, &error))
-			report_invalid_layout(&error);
-		put_layout(result, &layout, preset->name, preset->source,
-				   preset == own_preset);
-	}
-	if (own != NULL && own_preset == NULL)
-		put_layout(result, own, "custom", "snowflake.layout", true);
-	return (Datum) 0;
 }

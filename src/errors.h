@@ -7,15 +7,12 @@
 
 #include "compat.h"
 #include "layout.h"
-#include "port/atomics.h"
 
-/* holds any time span as report_format_duration() writes it */
-#define REPORT_DURATION_SIZE 40
-
+/* texts, allocated */
 extern char *hint_of_layout(const LayoutError *error);
-extern void	 report_format_duration(int64 us, char *buffer);
-
-extern bool may_log_now(pg_atomic_uint64 *after, int64 interval_us);
+extern char *layout_name(const Layout *layout);
+extern char *time_text(TimestampTz time);
+extern char *duration_text(int64 us);
 
 pg_noreturn extern void report_invalid_layout(const LayoutError *error);
 pg_noreturn extern void report_part_range(const Layout *layout,
@@ -24,10 +21,7 @@ pg_noreturn extern void report_part_range(const Layout *layout,
 pg_noreturn extern void report_time_range(const Layout *layout,
 										  TimestampTz time, int64 first_tick,
 										  int64 last_tick);
-
 pg_noreturn extern void report_no_mint_time(const Layout *layout,
 											TimestampTz	  now);
-
-pg_noreturn extern void report_no_worker(void);
 
 #endif /* SNOWFLAKE_ERRORS_H */

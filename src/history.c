@@ -3,7 +3,7 @@
  * history.c
  *	  Ids for rows that exist: the window function snowflake_history().
  *
- * It applies the minting rule of generator.c to the past: the next position of
+ * It applies the minting rule of mint.c to the past: the next position of
  * the shard is the greater of the row's tick's first one and the last one's
  * successor.  So each id has the time of its row, or, if more rows have one time
  * than a tick has room for, of the next tick with room.  The ids of a window
@@ -31,9 +31,9 @@
 
 #include "compat.h"
 #include "errors.h"
-#include "generator.h"
-#include "held.h"
 #include "layout.h"
+#include "lease_wait.h"
+#include "positions.h"
 #include "server.h"
 #include "settings.h"
 
@@ -136,7 +136,7 @@ describe_use(int32 shard)
 	if (settings_name_shard(shard))
 		return psprintf("\"snowflake.shards\" is \"%s\".",
 						settings_own_shards_text());
-	generator_read_shard(shard, &stats);
+	positions_read(shard, &stats);
 	if (stats.has_minted)
 		return "It has minted there since it started.";
 	return NULL;
@@ -146,7 +146,7 @@ describe_use(int32 shard)
 static void
 check_shard_is_reserved(int32 shard)
 {
-	SetAside answer = held_is_set_aside(shard);
+	SetAside answer = lease_wait_for_set_aside(shard);
 
 	if (answer == SET_ASIDE_UNKNOWN)
 		ereport(ERROR,
@@ -180,7 +180,7 @@ check_shard_is_free(const Layout *layout, int32 shard)
 
 	if (!settings_preloaded() || !layout_is_same(layout, settings_layout()))
 		return;
-	if (held_is_on())
+	if (leases_are_on())
 		check_shard_is_reserved(shard);
 	use = describe_use(shard);
 	if (use != NULL)
@@ -233,18 +233,13 @@ check_order(const HistoryPartition *partition, TimestampTz created_at,
 				 errhint("Write PARTITION BY with the expression that gives "
 						 "the shard.")));
 	if (created_at < partition->created_at)
-	{
-		char at[LAYOUT_TIME_SIZE];
-		char before[LAYOUT_TIME_SIZE];
-
-		layout_format_time(created_at, at, sizeof(at));
-		layout_format_time(partition->created_at, before, sizeof(before));
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						errmsg("created_at goes backwards within the window"),
-						errdetail("Time %s comes after time %s.", at, before),
+						errdetail("Time %s comes after time %s.",
+								  time_text(created_at),
+								  time_text(partition->created_at)),
 						errhint("Order the window by it, as in OVER (ORDER BY "
 								"created_at, id).")));
-	}
 }
 
 /* Is a tick after the present one?  Times are microseconds: so is the clock. */
@@ -271,17 +266,11 @@ tick_of_row(HistoryCall *call, TimestampTz created_at)
 		tick > layout->last_mint_tick)
 		report_time_range(layout, created_at, 0, layout->last_mint_tick);
 	if (is_future(call, tick))
-	{
-		char at[LAYOUT_TIME_SIZE];
-		char now[LAYOUT_TIME_SIZE];
-
-		layout_format_time(created_at, at, sizeof(at));
-		layout_format_time(call->now, now, sizeof(now));
-		ereport(ERROR, (errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
-						errmsg("time %s is in the future", at),
-						errdetail("The clock is at %s.", now),
-						errhint("Correct the time, or leave out the row.")));
-	}
+		ereport(ERROR,
+				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+				 errmsg("time %s is in the future", time_text(created_at)),
+				 errdetail("The clock is at %s.", time_text(call->now)),
+				 errhint("Correct the time, or leave out the row.")));
 	return tick;
 }
 
@@ -289,17 +278,12 @@ tick_of_row(HistoryCall *call, TimestampTz created_at)
 static void
 report_no_room(const HistoryCall *call, int32 shard, TimestampTz created_at)
 {
-	char at[LAYOUT_TIME_SIZE];
-	char now[LAYOUT_TIME_SIZE];
-
-	layout_format_time(created_at, at, sizeof(at));
-	layout_format_time(call->now, now, sizeof(now));
 	ereport(ERROR,
 			(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
 			 errmsg("shard %d has no id left before the present", shard),
 			 errdetail("The ids of the rows up to time %s fill all ticks up to "
 					   "the clock, which is at %s.",
-					   at, now),
+					   time_text(created_at), time_text(call->now)),
 			 errhint("Run the statement again later.")));
 }
 

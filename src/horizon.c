@@ -41,77 +41,54 @@
  * times as long as a renewal takes: one for the renewal itself, one for the next
  * renewal, and one in which a session asks for it.
  *
- * The worker and its administrator.  The worker is a session without a
- * database: pg_stat_activity shows it, and pg_terminate_backend() ends it.  The
- * server starts it again after a second.  While it waits for a synchronous
- * standby it reads its settings again when the server reloads them, and it
- * stops waiting when they no longer ask for a standby.
+ * While the worker waits for a synchronous standby it reads its settings again when
+ * the server reloads them, and it stops waiting when they no longer ask for a
+ * standby.
  *
  * A note about locking:
  *	- Bounds are atomics: see bounds.h.  The worker alone raises "horizon",
  *	  "renew" and "floor".
  *	- HorizonState is read and written under horizon_lock, an LWLock, but for
- *	  "wanted_tick" and "attempts", which are atomics.  Sessions raise
- *	  "wanted_tick"; the worker writes the rest.  Who asks for a renewal reads
- *	  "worker" without it: a latch outlives its process, and to set one is harmless.
- *	- "attempted" is broadcast after each attempt to renew the horizon.
+ *	  "wanted_tick", an atomic that sessions raise, and "worker": see worker.c.
+ *	  The worker writes the rest.
  *	- horizon_lock is never held together with another lock, nor while waiting.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "access/xloginsert.h"
-#include "catalog/pg_type_d.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "portability/instr_time.h"
-#include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "replication/syncrep.h"
 #include "replication/walsender.h"
 #include "replication/walsender_private.h"
-#include "storage/condition_variable.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 #include "tcop/tcopprot.h"
-#include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
 #include "bounds.h"
+#include "clock.h"
 #include "compat.h"
 #include "errors.h"
-#include "fault.h"
-#include "held.h"
 #include "horizon.h"
 #include "layout.h"
+#include "lease_table.h"
 #include "record.h"
-#include "rows.h"
 #include "server.h"
 #include "settings.h"
-#include "wait.h"
 
-PG_FUNCTION_INFO_V1(snowflake_horizon);
-PG_FUNCTION_INFO_V1(snowflake_is_before_horizon);
 PG_FUNCTION_INFO_V1(snowflake_store_layout);
 PG_FUNCTION_INFO_V1(snowflake_accept_clone);
 
-#define US_PER_MS INT64CONST(1000)
-#define US_PER_S INT64CONST(1000000)
-
-/* How long a caller waits for the worker before it asks again. */
-#define HORIZON_WAIT_US US_PER_S
-
-/* How long a caller waits for a worker that died; it is back after a second. */
-#define WORKER_PATIENCE_US (5 * US_PER_S)
 
 /* How long the worker leaves the disk alone after a failure. */
 #define RETRY_DELAY_MS 100
@@ -121,7 +98,7 @@ PG_FUNCTION_INFO_V1(snowflake_accept_clone);
 #define MAX_POLL_MS 100
 
 /* A single renewal that took longer than this may have been an accident. */
-#define CREDIBLE_RENEWAL_US (60 * US_PER_S)
+#define CREDIBLE_RENEWAL_US (60 * USECS_PER_SEC)
 
 /* When the log begins to tell that the layout expires. */
 #define EXPIRY_NOTICE_US (USECS_PER_DAY * 2 * 365)
@@ -129,29 +106,12 @@ PG_FUNCTION_INFO_V1(snowflake_accept_clone);
 /* No session wants anything of the worker. */
 #define WANTED_BY_NOBODY (HORIZON_OPEN_ONLY - 1)
 
-/* What the worker waits for. */
-typedef enum WorkerWait
-{
-	WAITS_FOR_NOTHING,
-	WAITS_FOR_DISK,
-	WAITS_FOR_STANDBY
-} WorkerWait;
-
-static const char *const worker_wait_names[] = {NULL, "disk",
-												"synchronous standby"};
-
 typedef struct HorizonState
 {
-	pg_atomic_uint64  wanted_tick; /* in which a session is about to mint */
-	pg_atomic_uint64  attempts;	   /* to renew the horizon, ended */
-	bool			  is_open;	   /* the floor is in force */
-	TimestampTz		  renewed_at;  /* 0: not since the start */
-	WorkerWait		  waits_for;
-	TimestampTz		  waits_since;
-	bool			  failed; /* the last attempt did, because of: */
-	Trouble			  trouble;
-	Latch			 *worker; /* NULL while there is none */
-	ConditionVariable attempted;
+	pg_atomic_uint64 wanted_tick; /* in which a session is about to mint */
+	bool			 is_open;	  /* the found horizon is in force */
+	HorizonView		 view;
+	Worker			 worker;
 } HorizonState;
 
 typedef struct HorizonShared
@@ -222,8 +182,7 @@ horizon_shmem_startup(void)
 	pg_atomic_init_u64(&bounds->renew, 0);
 	pg_atomic_init_u64(&bounds->floor, 0);
 	pg_atomic_init_u64(&state->wanted_tick, (uint64) WANTED_BY_NOBODY);
-	pg_atomic_init_u64(&state->attempts, 0);
-	ConditionVariableInit(&state->attempted);
+	worker_shmem_startup(&state->worker);
 	if (!IsUnderPostmaster)
 		on_shmem_exit(close_cleanly, (Datum) 0);
 }
@@ -237,34 +196,13 @@ horizon_shmem_startup(void)
 void
 horizon_ask_for_renewal(int64 tick)
 {
-	Latch *worker;
 	uint64 wanted = pg_atomic_read_u64(&state->wanted_tick);
 
 	while ((int64) wanted < tick &&
 		   !pg_atomic_compare_exchange_u64(&state->wanted_tick, &wanted,
 										   (uint64) tick))
 		;
-	worker = *(Latch *volatile *) &state->worker;
-	if (worker != NULL)
-		SetLatch(worker);
-}
-
-/*
- * Raise an error if the caller has waited without a worker for so long that
- * a worker that died would be back.
- */
-static void
-report_missing_worker(HorizonWait *wait)
-{
-	bool has_worker;
-
-	LWLockAcquire(horizon_lock, LW_SHARED);
-	has_worker = state->worker != NULL;
-	LWLockRelease(horizon_lock);
-	if (has_worker)
-		wait->last_worker_us = wait->waited_us;
-	else if (wait->waited_us - wait->last_worker_us > WORKER_PATIENCE_US)
-		report_no_worker();
+	worker_wake(&state->worker);
 }
 
 /* Is the horizon that was found at the start in force, and the server known? */
@@ -287,9 +225,9 @@ report_failure(uint64 since_attempt)
 	Trouble trouble;
 
 	LWLockAcquire(horizon_lock, LW_SHARED);
-	failed =
-		state->failed && pg_atomic_read_u64(&state->attempts) > since_attempt;
-	trouble = state->trouble;
+	failed = state->view.failed &&
+			 pg_atomic_read_u64(&state->worker.attempts) > since_attempt;
+	trouble = state->view.trouble;
 	LWLockRelease(horizon_lock);
 	if (failed)
 		record_report(ERROR, &trouble);
@@ -300,25 +238,15 @@ report_failure(uint64 since_attempt)
  * until what you wait for has come.  Raises what went wrong.
  */
 void
-horizon_wait(HorizonWait *wait, int64 tick)
+horizon_wait(WorkerWait *wait, int64 tick)
 {
-	static uint32 event = 0;
+	static WaitName event = {"SnowflakeHorizon", 0};
 
-	if (event == 0)
-		event = named_wait_event("SnowflakeHorizon");
-	if (!wait->begun)
-	{
-		wait->begun = true;
-		wait->attempts = pg_atomic_read_u64(&state->attempts);
-		/* the caller looks again at what it waits for before it sleeps */
-		ConditionVariablePrepareToSleep(&state->attempted);
+	if (worker_begin_wait(&state->worker, wait))
 		return;
-	}
 	report_failure(wait->attempts);
-	report_missing_worker(wait);
 	horizon_ask_for_renewal(tick);
-	wait->waited_us +=
-		wait_outside_locks(HORIZON_WAIT_US, event, &state->attempted);
+	worker_wait(&state->worker, wait, &event);
 }
 
 /*
@@ -328,7 +256,7 @@ horizon_wait(HorizonWait *wait, int64 tick)
 void
 horizon_wait_for_first(int64 tick)
 {
-	HorizonWait wait = {0};
+	WorkerWait wait = {0};
 
 	while (pg_atomic_read_u64(&bounds->renew) == 0)
 		horizon_wait(&wait, tick);
@@ -339,13 +267,13 @@ horizon_wait_for_first(int64 tick)
 
 /* Note what the worker waits for, for snowflake_horizon(). */
 static void
-note_wait(WorkerWait waits_for)
+note_wait(HorizonWaitsFor waits_for)
 {
 	TimestampTz now = GetCurrentTimestamp();
 
 	LWLockAcquire(horizon_lock, LW_EXCLUSIVE);
-	state->waits_for = waits_for;
-	state->waits_since = now;
+	state->view.waits_for = waits_for;
+	state->view.waits_since = now;
 	LWLockRelease(horizon_lock);
 }
 
@@ -397,20 +325,15 @@ is_standby_behind(XLogRecPtr lsn)
 static void
 wait_for_standbys(XLogRecPtr lsn)
 {
-	instr_time began;
-	instr_time waited;
+	int64 began_us = steady_clock_us();
 
 	if (FAULT(standby_before_bound) || !is_standby_behind(lsn))
 		return;
 	note_wait(WAITS_FOR_STANDBY);
-	INSTR_TIME_SET_CURRENT(began);
 	do
 	{
-		int64 poll_ms;
+		int64 poll_ms = (steady_clock_us() - began_us) / US_PER_MS / 8;
 
-		INSTR_TIME_SET_CURRENT(waited);
-		INSTR_TIME_SUBTRACT(waited, began);
-		poll_ms = INSTR_TIME_GET_MICROSEC(waited) / US_PER_MS / 8;
 		(void) WaitLatch(MyLatch,
 						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 Min(Max(poll_ms, MIN_POLL_MS), MAX_POLL_MS),
@@ -517,19 +440,15 @@ warn_of_expiry(const Layout *layout, TimestampTz horizon)
 {
 	static pg_atomic_uint64 log_after; /* the worker's alone, 0 at first */
 	TimestampTz last = layout_time_of_tick(layout, layout->last_mint_tick);
-	char		name[LAYOUT_TEXT_SIZE];
-	char		at[LAYOUT_TIME_SIZE];
 
-	if (last - horizon >= EXPIRY_NOTICE_US ||
-		!may_log_now(&log_after, USECS_PER_DAY))
-		return;
-	layout_describe(layout, name, sizeof(name));
-	layout_format_time(last, at, sizeof(at));
-	ereport(LOG, (errmsg("the layout of snowflake ids expires at %s", at),
-				  errdetail("That is the last time that layout \"%s\" can "
-							"hold. Minting ends then.",
-							name),
-				  errhint("Plan the change to another layout.")));
+	if (last - horizon < EXPIRY_NOTICE_US &&
+		may_log_now(&log_after, USECS_PER_DAY))
+		ereport(LOG, (errmsg("the layout of snowflake ids expires at %s",
+							 time_text(last)),
+					  errdetail("That is the last time that layout \"%s\" can "
+								"hold. Minting ends then.",
+								layout_name(layout)),
+					  errhint("Plan the change to another layout.")));
 }
 
 /*
@@ -551,35 +470,22 @@ expected_us(int64 renewal_us)
 	return Min(renewal_us, credible_us);
 }
 
-/* A renewal is stored: let snowflake_horizon() show it. */
-static void
-note_renewal(const Record *record)
-{
-	TimestampTz now = GetCurrentTimestamp();
-
-	server_note_renewal(record);
-	LWLockAcquire(horizon_lock, LW_EXCLUSIVE);
-	state->renewed_at = now;
-	LWLockRelease(horizon_lock);
-}
-
 /* Write the record of a horizon, and measure how long the next one will take. */
 static bool
 store_horizon(TimestampTz horizon, int64 *renewal_us, Trouble *trouble)
 {
-	Record	   record;
-	instr_time began;
-	instr_time lasted;
+	Record record;
+	int64  began_us = steady_clock_us();
 
-	INSTR_TIME_SET_CURRENT(began);
 	server_make_record(&record, horizon);
 	if (!store_record(&record, trouble))
 		return false;
-	note_renewal(&record);
+	server_note_renewal(&record);
+	LWLockAcquire(horizon_lock, LW_EXCLUSIVE);
+	state->view.renewed_at = GetCurrentTimestamp();
+	LWLockRelease(horizon_lock);
 	warn_of_expiry(settings_layout(), horizon);
-	INSTR_TIME_SET_CURRENT(lasted);
-	INSTR_TIME_SUBTRACT(lasted, began);
-	*renewal_us = expected_us(INSTR_TIME_GET_MICROSEC(lasted));
+	*renewal_us = expected_us(steady_clock_us() - began_us);
 	return true;
 }
 
@@ -596,7 +502,7 @@ store_horizon(TimestampTz horizon, int64 *renewal_us, Trouble *trouble)
  * disk already, so there is nothing to store until the clock has reached it; else
  * each crash would set the horizon another reserve ahead.
  *
- * Sessions see the horizon only as far as the leases reach: see held.c.
+ * Sessions see the horizon only as far as the leases reach: see lease_table.c.
  */
 static bool
 renew_horizon(int64 wanted_tick, Trouble *trouble)
@@ -616,7 +522,7 @@ renew_horizon(int64 wanted_tick, Trouble *trouble)
 		TimestampTz horizon = layout_time_of_tick(layout, tick);
 
 		if (FAULT(file_before_bound))
-			held_raise_horizon(tick);
+			leases_raise_horizon(tick);
 		if (horizon > server_horizon() &&
 			!store_horizon(horizon, &renewal_us, trouble))
 			return false;
@@ -624,7 +530,7 @@ renew_horizon(int64 wanted_tick, Trouble *trouble)
 					 layout_first_tick_from(layout, horizon - reserve_us / 2 -
 														2 * renewal_us));
 	}
-	held_raise_horizon(layout_first_tick_from(layout, server_horizon()));
+	leases_raise_horizon(layout_first_tick_from(layout, server_horizon()));
 	return true;
 }
 
@@ -680,45 +586,28 @@ attempt_renewal(int64 wanted_tick)
 	(void) pgstat_report_stat(true); /* the WAL that was written */
 
 	LWLockAcquire(horizon_lock, LW_EXCLUSIVE);
-	is_news = !good && (!state->failed ||
-						strcmp(state->trouble.reason, trouble.reason) != 0);
-	state->failed = !good;
-	state->trouble = trouble;
-	(void) pg_atomic_fetch_add_u64(&state->attempts, 1);
+	is_news =
+		!good && (!state->view.failed ||
+				  strcmp(state->view.trouble.reason, trouble.reason) != 0);
+	state->view.failed = !good;
+	state->view.trouble = trouble;
 	LWLockRelease(horizon_lock);
-	ConditionVariableBroadcast(&state->attempted);
+	worker_end_attempt(&state->worker);
 	if (is_news)
 		record_report(LOG, &trouble);
 	return good;
 }
 
 static void
-set_worker(Latch *latch)
+forget_wait(void)
 {
-	LWLockAcquire(horizon_lock, LW_EXCLUSIVE);
-	state->worker = latch;
-	state->waits_for = WAITS_FOR_NOTHING;
-	LWLockRelease(horizon_lock);
-}
-
-static void
-leave(int code, Datum arg)
-{
-	set_worker(NULL);
+	note_wait(WAITS_FOR_NOTHING);
 }
 
 void
 snowflake_horizon_main(Datum arg)
 {
-	pqsignal(SIGHUP, SignalHandlerForConfigReload);
-	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
-	BackgroundWorkerUnblockSignals();
-	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
-	MemoryContextSwitchTo(AllocSetContextCreate(TopMemoryContext,
-												"snowflake horizon",
-												ALLOCSET_DEFAULT_SIZES));
-	on_shmem_exit(leave, (Datum) 0);
-	set_worker(MyLatch);
+	worker_begin(&state->worker, "snowflake horizon", forget_wait);
 
 	/* record the layout; show what is wrong before anybody mints */
 	(void) attempt_renewal(HORIZON_OPEN_ONLY);
@@ -743,87 +632,25 @@ snowflake_horizon_main(Datum arg)
 void
 horizon_register_worker(void)
 {
-	BackgroundWorker worker = {0};
-
-	strlcpy(worker.bgw_name, "snowflake horizon", BGW_MAXLEN);
-	strlcpy(worker.bgw_type, "snowflake horizon", BGW_MAXLEN);
-	strlcpy(worker.bgw_library_name, "snowflake", BGW_MAXLEN);
-	strlcpy(worker.bgw_function_name, "snowflake_horizon_main", BGW_MAXLEN);
-	worker.bgw_flags =
-		BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
-	worker.bgw_restart_time = 1;
-	RegisterBackgroundWorker(&worker);
+	worker_register("snowflake horizon", "snowflake_horizon_main");
 }
 
-/* --- SQL ---------------------------------------------------------------- */
-
-static const Oid horizon_columns[] = {TIMESTAMPTZOID, FLOAT8OID,
-									  TIMESTAMPTZOID, TEXTOID,
-									  TEXTOID,		  TIMESTAMPTZOID,
-									  TEXTOID,		  TEXTOID,
-									  TEXTOID};
-
-/* The horizon as it is on disk, what the worker does, and who stored it. */
-Datum
-snowflake_horizon(PG_FUNCTION_ARGS)
+/* What the worker does, for people. */
+void
+horizon_view(HorizonView *view)
 {
-	TupleDesc row =
-		result_row(fcinfo, horizon_columns, lengthof(horizon_columns));
-	ServerView	 view;
-	HorizonState now;
-	char		 us[IDENTITY_NUMBER_SIZE];
-	char		 original[IDENTITY_NUMBER_SIZE];
-	Datum		 values[lengthof(horizon_columns)] = {0};
-	bool		 nulls[lengthof(horizon_columns)] = {false};
-
-	(void) settings_layout(); /* the library must be preloaded */
-	server_view(&view);
 	LWLockAcquire(horizon_lock, LW_SHARED);
-	now = *state;
+	*view = state->view;
 	LWLockRelease(horizon_lock);
-	identity_format_number(view.self.incarnation, us);
-	identity_format_number(view.self.clone_of, original);
-
-	nulls[0] = nulls[1] = TIMESTAMP_IS_NOBEGIN(view.horizon);
-	nulls[2] = now.renewed_at == 0;
-	nulls[3] = !now.failed;
-	nulls[4] = nulls[5] = now.waits_for == WAITS_FOR_NOTHING;
-	nulls[6] = view.self.incarnation == 0 || view.self.standby;
-	nulls[7] = nulls[8] = !view.is_clone;
-	values[0] = TimestampTzGetDatum(view.horizon);
-	if (!nulls[1])
-		values[1] =
-			Float8GetDatum((view.horizon - GetCurrentTimestamp()) / 1e6);
-	values[2] = TimestampTzGetDatum(now.renewed_at);
-	values[3] = CStringGetTextDatum(now.trouble.reason);
-	if (!nulls[4])
-		values[4] = CStringGetTextDatum(worker_wait_names[now.waits_for]);
-	values[5] = TimestampTzGetDatum(now.waits_since);
-	values[6] = CStringGetTextDatum(us);
-	values[7] = CStringGetTextDatum(original);
-	values[8] = CStringGetTextDatum(view.self.evidence);
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(row, values, nulls)));
 }
 
-/* Whether an id is not after the horizon, as no mark of this server is. */
-Datum
-snowflake_is_before_horizon(PG_FUNCTION_ARGS)
-{
-	const Layout *layout = settings_layout();
-	ServerView	  view;
-
-	server_view(&view);
-	PG_RETURN_BOOL(
-		layout_time_of_tick(layout, layout_tick(layout, PG_GETARG_INT64(0))) <=
-		view.horizon);
-}
+/* --- Accepting a layout or a clone ----------------------------------------- */
 
 /* All that must hold before something is accepted: the worker knows the server. */
 static void
 prepare_to_accept(const char *what)
 {
-	HorizonWait wait = {0};
+	WorkerWait wait = {0};
 
 	(void) settings_layout();
 	if (RecoveryInProgress())
@@ -842,7 +669,7 @@ prepare_to_accept(const char *what)
 static void
 accept_and_wait(void (*accept)(bool), bool (*is_pending)(void))
 {
-	HorizonWait wait = {0};
+	WorkerWait wait = {0};
 
 	PG_TRY();
 	{

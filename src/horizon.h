@@ -5,17 +5,28 @@
 #ifndef SNOWFLAKE_HORIZON_H
 #define SNOWFLAKE_HORIZON_H
 
-/* What a caller remembers while it waits for the worker; zero at first. */
-typedef struct HorizonWait
-{
-	bool   begun;
-	uint64 attempts; /* of the worker, when the wait began */
-	int64  waited_us;
-	int64 last_worker_us; /* how long it had waited when it last saw a worker */
-} HorizonWait;
+#include "record.h"
+#include "worker.h"
 
 /* Ask the worker to open the horizon, and not to renew it. */
 #define HORIZON_OPEN_ONLY (-1)
+
+typedef enum HorizonWaitsFor
+{
+	WAITS_FOR_NOTHING,
+	WAITS_FOR_DISK,
+	WAITS_FOR_STANDBY
+} HorizonWaitsFor;
+
+/* What the worker does, for people. */
+typedef struct HorizonView
+{
+	TimestampTz		renewed_at; /* 0: not since the start */
+	HorizonWaitsFor waits_for;
+	TimestampTz		waits_since;
+	bool			failed; /* the last attempt did, because of: */
+	Trouble			trouble;
+} HorizonView;
 
 extern void horizon_register_worker(void);
 extern Size horizon_shmem_size(void);
@@ -23,8 +34,9 @@ extern void horizon_shmem_startup(void);
 
 extern void horizon_ask_for_renewal(int64 tick);
 extern bool horizon_is_open(void);
-extern void horizon_wait(HorizonWait *wait, int64 tick);
+extern void horizon_wait(WorkerWait *wait, int64 tick);
 extern void horizon_wait_for_first(int64 tick);
+extern void horizon_view(HorizonView *view);
 
 extern PGDLLEXPORT void snowflake_horizon_main(Datum arg);
 

@@ -46,7 +46,7 @@
 
 #include "access/xlog.h"
 
-#include "fault.h"
+#include "compat.h"
 #include "identity.h"
 
 #define STABLE_FILE "PG_VERSION"
@@ -333,10 +333,9 @@ identity_forget_place(Identity *identity)
 	memset(identity->host, 0, sizeof(identity->host));
 }
 
-/* An incarnation's number as text, of IDENTITY_NUMBER_SIZE. */
-void
-identity_format_number(uint64 number, char *text)
+/* A random number as people see it: 16 hexadecimal digits. */
+char *
+identity_text(uint64 number)
 {
-	snprintf(text, IDENTITY_NUMBER_SIZE, "%08x%08x", (uint32) (number >> 32),
-			 (uint32) number);
+	return psprintf("%08x%08x", (uint32) (number >> 32), (uint32) number);
 }

@@ -7,7 +7,6 @@
 
 #define IDENTITY_HOST_SIZE 72
 #define IDENTITY_EVIDENCE_SIZE 224
-#define IDENTITY_NUMBER_SIZE 17
 #define IDENTITY_BOOT_SIZE 40
 
 /* How the data directory asks to be started. */
@@ -58,7 +57,7 @@ extern void		 identity_follow(Identity *self, const Identity *primary);
 extern void		 identity_begin_anew(Identity *self);
 extern void		 identity_accept(Identity *self);
 extern void		 identity_forget_place(Identity *identity);
-extern void		 identity_format_number(uint64 number, char *text);
+extern char		*identity_text(uint64 number);
 extern uint64	 identity_random(void);
 
 extern bool identity_find_place(const char *file, Place *place);

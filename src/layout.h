@@ -13,6 +13,12 @@
 
 #include "datatype/timestamp.h"
 
+#define US_PER_MS INT64CONST(1000)
+
+/* 1970-01-01 on the server's scale, which starts at 2000-01-01 */
+#define UNIX_EPOCH_US \
+	((UNIX_EPOCH_JDATE - POSTGRES_EPOCH_JDATE) * USECS_PER_DAY)
+
 /* timestamp, and, or one of them: a shard in up to two parts, sequence */
 #define LAYOUT_MAX_FIELDS 4
 #define LAYOUT_MAX_SHARD_FIELDS 2

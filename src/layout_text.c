@@ -30,13 +30,6 @@
 #include "common/int.h"
 #include "layout.h"
 
-#define US_PER_MS INT64CONST(1000)
-#define US_PER_S INT64CONST(1000000)
-#define US_PER_DAY (INT64CONST(86400) * US_PER_S)
-
-/* 1970-01-01 on the server's scale, which starts at 2000-01-01 */
-#define UNIX_EPOCH_US ((UNIX_EPOCH_JDATE - POSTGRES_EPOCH_JDATE) * US_PER_DAY)
-
 /*
  * Epochs as a number, in ms: 0, or from 1973 to the end of 9999.  A year or
  * seconds, put there by mistake, lie between.
@@ -45,7 +38,7 @@
 #define MAX_EPOCH_MS INT64CONST(253402300799999)
 
 /* the longest tick accepted, in microseconds: a day */
-#define MAX_TICK_US US_PER_DAY
+#define MAX_TICK_US USECS_PER_DAY
 
 #define BLANKS " \t\r\n"
 
@@ -106,7 +99,7 @@ static const struct
 {
 	const char *suffix;
 	int64		us;
-} units[] = {{"us", 1}, {"ms", US_PER_MS}, {"s", US_PER_S}};
+} units[] = {{"us", 1}, {"ms", US_PER_MS}, {"s", USECS_PER_SEC}};
 
 /* A stretch of the text being parsed; not terminated. */
 typedef struct Span
@@ -315,7 +308,7 @@ take_time_of_day(Span *rest, int64 *us)
 		for (; digits < 6; digits++)
 			fraction *= 10;
 	}
-	*us = ((hour * 60 + minute) * 60 + second) * US_PER_S + fraction;
+	*us = ((hour * 60 + minute) * 60 + second) * USECS_PER_SEC + fraction;
 	return take_char(rest, 'Z');
 }
 
@@ -346,7 +339,7 @@ parse_epoch(Span span, TimestampTz *epoch, LayoutError *error)
 					" milliseconds nor a UTC time such as"
 					" 2024-01-01T00:00:00Z",
 					SPAN_ARGS(span));
-	*epoch = days * US_PER_DAY + us;
+	*epoch = days * USECS_PER_DAY + us;
 	return true;
 }
 
@@ -354,13 +347,13 @@ parse_epoch(Span span, TimestampTz *epoch, LayoutError *error)
 void
 layout_format_time(TimestampTz time, char *buffer, size_t size)
 {
-	bool  borrow = time % US_PER_DAY < 0;
-	int64 days = time / US_PER_DAY - (borrow ? 1 : 0);
-	int64 us = time % US_PER_DAY + (borrow ? US_PER_DAY : 0);
+	bool  borrow = time % USECS_PER_DAY < 0;
+	int64 days = time / USECS_PER_DAY - (borrow ? 1 : 0);
+	int64 us = time % USECS_PER_DAY + (borrow ? USECS_PER_DAY : 0);
 	int64 year;
 	int	  month, day;
-	int	  second = (int) (us / US_PER_S);
-	int	  fraction = (int) (us % US_PER_S);
+	int	  second = (int) (us / USECS_PER_SEC);
+	int	  fraction = (int) (us % USECS_PER_SEC);
 	char  digits[16] = "";
 
 	if (TIMESTAMP_NOT_FINITE(time))

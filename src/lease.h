@@ -1,11 +1,115 @@
-/* lease.h -- the worker that leases shards. See lease.c. */
+/* lease.h -- what a lease is, and what the registry says of it. */
 #ifndef SNOWFLAKE_LEASE_H
 #define SNOWFLAKE_LEASE_H
 
-#include "fmgr.h"
+#include "datatype/timestamp.h"
 
-extern void lease_register_worker(void);
+#define LEASE_REASON_SIZE 512
+#define LEASE_HINT_SIZE 256
+#define LEASE_OTHER_SIZE 160
+#define LEASE_MAX_REFUSALS 64
+#define LEASE_MAX_LOSSES 16
 
-extern PGDLLEXPORT void snowflake_lease_main(Datum arg);
+/* In place of a shard: none in particular, or any that the session asks for. */
+#define ANY_SHARD (-1)
+
+typedef enum LeaseKind
+{
+	GIVEN_BACK, /* or taken away */
+	HELD_HERE,
+	HELD_UNKNOWN /* to the registry, which has lost it: until it ends */
+} LeaseKind;
+
+/* Ids of the shard whose time lies in [from, until).  As it is stored. */
+typedef struct Lease
+{
+	TimestampTz from;
+	TimestampTz until;
+	int32		shard;
+	int32		kind; /* a LeaseKind */
+} Lease;
+
+/*
+ * Who calls the registry, and the fence that the call swaps for the next one: see
+ * sql/snowflake_registry--1.0.sql.  As it is stored.
+ */
+typedef struct LeaseCaller
+{
+	uint64 holder;	  /* a random number; 0: none yet */
+	int64  fence;	  /* in the registry, as far as this server knows */
+	int64  next;	  /* 0: no call is under way, or was left unanswered */
+	uint64 call;	  /* else a hash of that call's arguments */
+	int64  confirmed; /* the last fence that an answer confirmed */
+	uint64 registry;  /* its number; 0: no registry has answered yet */
+} LeaseCaller;
+
+/* Why this server does not get a shard that it wants. */
+typedef enum RefusalKind
+{
+	REFUSED_TAKEN,	  /* "other" has it until "until" */
+	REFUSED_FENCED,	  /* no lease begins before "until" */
+	REFUSED_RESERVED, /* for "other", for good */
+	REFUSED_EXHAUSTED /* "auto": none is free; one is at "until" */
+} RefusalKind;
+
+typedef struct Refusal
+{
+	RefusalKind kind;
+	int32		shard; /* or ANY_SHARD */
+	TimestampTz until; /* DT_NOEND: unknown */
+	char		other[LEASE_OTHER_SIZE];
+} Refusal;
+
+/* What hindered the worker: a class, which every user may know ... */
+typedef enum RegistryFailureKind
+{
+	REGISTRY_ANSWERED, /* nothing did */
+	REGISTRY_AWAY,
+	REGISTRY_SILENT,
+	REGISTRY_REFUSED,
+	REGISTRY_CLOSED,
+	REGISTRY_INVALID,
+	REGISTRY_UNSTORED /* what it leased could not be stored */
+} RegistryFailureKind;
+
+/* ... and the words and the way out, which only administrators may. */
+typedef struct RegistryFailure
+{
+	RegistryFailureKind kind;
+	char				text[LEASE_REASON_SIZE];
+	char				hint[LEASE_HINT_SIZE]; /* empty: there is none */
+} RegistryFailure;
+
+/* The registry has lost something, such as a lease of this server. */
+typedef struct LeaseLoss
+{
+	Lease lease; /* its shard can be ANY_SHARD */
+	char  what[LEASE_OTHER_SIZE];
+} LeaseLoss;
+
+#define LEASE_LOSS_HINT                                                         \
+	"Ids can exist twice. Count this server's ids of that shard and time with " \
+	"snowflake_audit(), and look for the same ids on the other server."
+
+/* What the worker tells of its last attempt to reach the registry. */
+typedef struct LeaseReport
+{
+	uint64			holder;		 /* 0: none yet */
+	TimestampTz		answered_at; /* by the registry's clock; 0: never; ... */
+	int64			asked_us;	 /* ... between these, by this server's ... */
+	int64			answered_us; /* ... steady clock */
+	int				refusals;
+	Refusal			refusal[LEASE_MAX_REFUSALS];
+	RegistryFailure failure; /* of the last attempt */
+} LeaseReport;
+
+/* Is a shard reserved in the registry, so that no server leases it? */
+typedef enum SetAside
+{
+	SET_ASIDE_UNKNOWN, /* it does not answer */
+	SET_ASIDE_TOO_MANY,
+	SET_ASIDE_NOT,
+	SET_ASIDE
+} SetAside;
 
 #endif /* SNOWFLAKE_LEASE_H */

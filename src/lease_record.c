@@ -26,8 +26,9 @@
 #include "port/pg_crc32c.h"
 #include "storage/fd.h"
 
-#include "fault.h"
+#include "compat.h"
 #include "lease_record.h"
+#include "settings.h"
 
 #define LEASE_FILE "snowflake.lease"
 #define LEASE_TEMP_FILE LEASE_FILE ".tmp"
@@ -35,28 +36,23 @@
 #define LEASE_MAGIC 0x534E4F4C /* "SNOL" */
 #define LEASE_VERSION 1
 
-/* Before the entries. */
+/* Before the leases. */
 typedef struct LeaseHeader
 {
-	uint32	  magic;
-	uint32	  version;
-	uint64	  holder;
-	int64	  fence;
-	int64	  next;
-	uint64	  call;
-	int64	  confirmed;
-	uint64	  registry;
-	uint64	  incarnation;
-	char	  layout[LAYOUT_TEXT_SIZE];
-	Place	  place;
-	uint32	  count;
-	pg_crc32c crc; /* of all other bytes */
+	uint32		magic;
+	uint32		version;
+	LeaseCaller caller;
+	uint64		incarnation;
+	char		layout[LAYOUT_TEXT_SIZE];
+	Place		place;
+	uint32		count;
+	pg_crc32c	crc; /* of all other bytes */
 } LeaseHeader;
 
 /* The format.  A change of these numbers needs a new version. */
 StaticAssertDecl(sizeof(LeaseHeader) == 368 && sizeof(Place) == 136 &&
-					 sizeof(LeaseEntry) == 24,
-				 "the header has 368 bytes, an entry 24");
+					 sizeof(Lease) == 24,
+				 "the header has 368 bytes, a lease 24");
 StaticAssertDecl(offsetof(LeaseHeader, layout) == 64 &&
 					 offsetof(LeaseHeader, place) == 224 &&
 					 offsetof(LeaseHeader, count) == 360 &&
@@ -70,7 +66,7 @@ crc_of(const LeaseHeader *header)
 
 	INIT_CRC32C(crc);
 	COMP_CRC32C(crc, header, offsetof(LeaseHeader, crc));
-	COMP_CRC32C(crc, header + 1, header->count * sizeof(LeaseEntry));
+	COMP_CRC32C(crc, header + 1, header->count * sizeof(Lease));
 	FIN_CRC32C(crc);
 	return crc;
 }
@@ -79,9 +75,8 @@ crc_of(const LeaseHeader *header)
 static LeaseHeader *
 read_file(size_t *size)
 {
-	size_t room =
-		sizeof(LeaseHeader) +
-		(layout_last_shard(settings_layout()) + 1) * sizeof(LeaseEntry);
+	size_t room = sizeof(LeaseHeader) +
+				  (layout_last_shard(settings_layout()) + 1) * sizeof(Lease);
 	LeaseHeader *header = palloc0(room);
 	int			 fd = OpenTransientFile(LEASE_FILE, O_RDONLY | PG_BINARY);
 	ssize_t		 length;
@@ -99,7 +94,7 @@ is_whole(const LeaseHeader *header, size_t size)
 {
 	return size >= sizeof(*header) && header->magic == LEASE_MAGIC &&
 		   header->version == LEASE_VERSION &&
-		   header->count <= (size - sizeof(*header)) / sizeof(LeaseEntry) &&
+		   header->count <= (size - sizeof(*header)) / sizeof(Lease) &&
 		   (FAULT(lease_checksum) || header->crc == crc_of(header));
 }
 
@@ -111,21 +106,20 @@ is_whole(const LeaseHeader *header, size_t size)
 bool
 lease_record_read(LeaseRecord *record, uint64 incarnation, char *reason)
 {
-	size_t		 size = HELD_REASON_SIZE;
+	size_t		 size = LEASE_REASON_SIZE;
 	size_t		 length = 0;
 	LeaseHeader *header = read_file(&length);
-	char		 layout[LAYOUT_TEXT_SIZE];
 	Place		 here;
 
-	layout_format(settings_layout(), layout, sizeof(layout));
 	(void) identity_find_place(LEASE_FILE, &here);
-	record->registry =
-		header != NULL && is_whole(header, length) ? header->registry : 0;
+	record->caller.registry = header != NULL && is_whole(header, length) ?
+								  header->caller.registry :
+								  0;
 	if (header == NULL)
 		strlcpy(reason, "it has no record of leases", size);
 	else if (!is_whole(header, length))
 		strlcpy(reason, "its record of leases is damaged", size);
-	else if (strcmp(header->layout, layout) != 0)
+	else if (strcmp(header->layout, settings_layout_text()) != 0)
 		strlcpy(reason, "its record of leases is of another layout", size);
 	else if (header->incarnation != incarnation)
 		strlcpy(reason, "its record of leases is another server's", size);
@@ -136,13 +130,9 @@ lease_record_read(LeaseRecord *record, uint64 incarnation, char *reason)
 		strlcpy(reason, "its data directory is in another place", size);
 	else
 	{
-		record->holder = header->holder;
-		record->fence = header->fence;
-		record->next = header->next;
-		record->call = header->call;
-		record->confirmed = header->confirmed;
+		record->caller = header->caller;
 		record->count = header->count;
-		memcpy(record->entry, header + 1, header->count * sizeof(LeaseEntry));
+		memcpy(record->lease, header + 1, header->count * sizeof(Lease));
 		pfree(header);
 		return true;
 	}
@@ -171,22 +161,17 @@ bool
 lease_record_write(const LeaseRecord *record, uint64 incarnation,
 				   Trouble *trouble)
 {
-	size_t size = sizeof(LeaseHeader) + record->count * sizeof(LeaseEntry);
+	size_t		 size = sizeof(LeaseHeader) + record->count * sizeof(Lease);
 	LeaseHeader *header = palloc0(size);
 	bool		 good;
 
 	header->magic = LEASE_MAGIC;
 	header->version = LEASE_VERSION;
-	header->holder = record->holder;
-	header->fence = record->fence;
-	header->next = record->next;
-	header->call = record->call;
-	header->confirmed = record->confirmed;
-	header->registry = record->registry;
+	header->caller = record->caller;
 	header->incarnation = incarnation;
-	layout_format(settings_layout(), header->layout, sizeof(header->layout));
+	strlcpy(header->layout, settings_layout_text(), sizeof(header->layout));
 	header->count = record->count;
-	memcpy(header + 1, record->entry, record->count * sizeof(LeaseEntry));
+	memcpy(header + 1, record->lease, record->count * sizeof(Lease));
 	good = make_temp_file(&header->place, trouble);
 	header->crc = crc_of(header);
 	good = good && record_replace_file(LEASE_FILE, LEASE_TEMP_FILE, header,

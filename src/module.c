@@ -20,13 +20,14 @@
 
 #include "compat.h"
 #include "copy_from.h"
-#include "generator.h"
-#include "held.h"
 #include "horizon.h"
-#include "lease.h"
+#include "lease_table.h"
+#include "lease_worker.h"
+#include "mark.h"
+#include "positions.h"
 #include "server.h"
+#include "sessions.h"
 #include "settings.h"
-#include "settled.h"
 
 SNOWFLAKE_MODULE_MAGIC;
 
@@ -38,11 +39,12 @@ request_shared_memory(void)
 {
 	if (prev_shmem_request_hook)
 		prev_shmem_request_hook();
-	RequestAddinShmemSpace(generator_shmem_size());
-	RequestAddinShmemSpace(horizon_shmem_size());
-	RequestAddinShmemSpace(held_shmem_size());
 	RequestAddinShmemSpace(server_shmem_size());
-	RequestAddinShmemSpace(settled_shmem_size());
+	RequestAddinShmemSpace(horizon_shmem_size());
+	RequestAddinShmemSpace(positions_shmem_size());
+	RequestAddinShmemSpace(leases_shmem_size());
+	RequestAddinShmemSpace(sessions_shmem_size());
+	RequestAddinShmemSpace(mark_shmem_size());
 	RequestNamedLWLockTranche(SERVER_LOCKS, SERVER_LOCK_COUNT);
 }
 
@@ -55,9 +57,10 @@ start_shared_memory(void)
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	server_shmem_startup();
 	horizon_shmem_startup();
-	held_shmem_startup();
-	generator_shmem_startup();
-	settled_shmem_startup();
+	positions_shmem_startup();
+	leases_shmem_startup();
+	sessions_shmem_startup();
+	mark_shmem_startup();
 	LWLockRelease(AddinShmemInitLock);
 }
 
@@ -70,7 +73,7 @@ _PG_init(void)
 	horizon_register_worker();
 	lease_register_worker();
 	copy_from_install_hook();
-	settled_install_hooks();
+	mark_install_hooks();
 	prev_shmem_request_hook = shmem_request_hook;
 	shmem_request_hook = request_shared_memory;
 	prev_shmem_startup_hook = shmem_startup_hook;

@@ -44,7 +44,6 @@
 #include "storage/smgr.h"
 
 #include "compat.h"
-#include "fault.h"
 #include "record.h"
 
 /*

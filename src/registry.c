@@ -46,15 +46,13 @@
 
 #include "compat.h"
 #include "conninfo.h"
-#include "fault.h"
 #include "identity.h"
 #include "layout.h"
 #include "registry.h"
 #include "registry_answer.h"
 #include "settings.h"
-#include "wait.h"
+#include "clock.h"
 
-#define US_PER_MS INT64CONST(1000)
 
 /* For the connection to a host, and for each call. */
 #define TIMEOUT_MS 5000
@@ -70,10 +68,6 @@
 
 /* ... and besides. */
 #define MEMORY_OF_CALL (INT64CONST(64) * 1024 * 1024)
-
-/* A Unix time in microseconds, less this, is a TimestampTz. */
-#define UNIX_EPOCH_US \
-	((POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
 
 /* It is given the rows of a result, some of all. */
 typedef bool (*ReadRows)(void *reader, const PGresult *rows);
@@ -442,14 +436,9 @@ append_text(StringInfo arguments, const char *text)
 
 /* Call a function in a transaction of its own. */
 static char *
-format_call(const char *function, const char *columns,
-			const RegistryCaller *caller, const char *arguments)
+format_call(const char *function, const LeaseCaller *caller,
+			const char *arguments)
 {
-	char holder[IDENTITY_NUMBER_SIZE];
-	char registry[IDENTITY_NUMBER_SIZE];
-
-	identity_format_number(caller->holder, holder);
-	identity_format_number(caller->registry, registry);
 	return psprintf("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; "
 					"SET LOCAL search_path = pg_catalog; "
 					"SET LOCAL statement_timeout = %d; "
@@ -457,29 +446,24 @@ format_call(const char *function, const char *columns,
 					"fence => bigint '" INT64_FORMAT
 					"', next => bigint '" INT64_FORMAT
 					"', confirmed => bigint '" INT64_FORMAT
-					"', registry => %s%s::text, %s); COMMIT",
-					TIMEOUT_MS, columns, schema, function, holder,
-					caller->fence, caller->next, caller->confirmed,
-					caller->registry == 0 ? "NULL" : "'",
-					caller->registry == 0 ? "" : psprintf("%s'", registry),
-					arguments);
+					"', registry => nullif('%s', '%s')::text, %s); COMMIT",
+					TIMEOUT_MS, registry_answer_columns, schema, function,
+					identity_text(caller->holder), caller->fence, caller->next,
+					caller->confirmed, identity_text(caller->registry),
+					identity_text(0), arguments);
 }
 
 /* What both functions are told besides who calls: which server it is. */
 static void
 begin_arguments(StringInfo arguments)
 {
-	const Layout *layout = settings_layout();
-	char		  layout_text[LAYOUT_TEXT_SIZE];
-
-	layout_format(layout, layout_text, sizeof(layout_text));
 	initStringInfo(arguments);
 	appendStringInfoString(arguments, "host => ");
 	append_text(arguments, name_of_server());
 	appendStringInfoString(arguments, ", layout => ");
-	append_text(arguments, layout_text);
+	append_text(arguments, settings_layout_text());
 	appendStringInfo(arguments, ", last_shard => " INT64_FORMAT,
-					 layout_last_shard(layout));
+					 layout_last_shard(settings_layout()));
 }
 
 static void
@@ -516,7 +500,7 @@ append_times(StringInfo arguments, const char *name, const Lease *lease,
 	for (int i = 0; i < count; i++)
 		appendStringInfo(arguments, "%s" INT64_FORMAT, i == 0 ? "" : ",",
 						 *(const TimestampTz *) ((const char *) &lease[i] +
-												 offset) +
+												 offset) -
 							 UNIX_EPOCH_US);
 	appendStringInfoString(arguments,
 						   "}'::bigint[]) WITH ORDINALITY AS t (us, "
@@ -566,17 +550,17 @@ registry_release_arguments(const Lease *leases, int nleases)
 }
 
 /* Call a function, and read its answer. */
-static bool
-call_function(const char *function, const char *columns,
-			  const RegistryCaller *caller, const char *arguments,
-			  RegistryAnswer *answer, RegistryFailure *failure)
+bool
+registry_call(const char *function, const LeaseCaller *caller,
+			  const char *arguments, RegistryAnswer *answer,
+			  RegistryFailure *failure)
 {
 	AnswerReader reader;
 
 	set_deadline(TIMEOUT_MS);
 	registry_answer_begin(&reader, answer, failure);
-	if (execute(format_call(function, columns, caller, arguments),
-				registry_answer_read, &reader, failure))
+	if (execute(format_call(function, caller, arguments), registry_answer_read,
+				&reader, failure))
 		return registry_answer_end(&reader);
 	if (failure->kind == REGISTRY_CLOSED)
 		registry_hint(failure,
@@ -586,20 +570,4 @@ call_function(const char *function, const char *columns,
 					  "no server ever leased a shard.",
 					  schema, PQdb(connection));
 	return false;
-}
-
-bool
-registry_lease(const RegistryCaller *caller, const char *arguments,
-			   RegistryAnswer *answer, RegistryFailure *failure)
-{
-	return call_function("snowflake_registry_lease", registry_answer_columns,
-						 caller, arguments, answer, failure);
-}
-
-bool
-registry_release(const RegistryCaller *caller, const char *arguments,
-				 RegistryAnswer *answer, RegistryFailure *failure)
-{
-	return call_function("snowflake_registry_release", registry_answer_columns,
-						 caller, arguments, answer, failure);
 }

@@ -28,7 +28,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "fault.h"
+#include "compat.h"
 #include "identity.h"
 #include "layout.h"
 #include "registry_answer.h"
@@ -37,10 +37,6 @@
 
 /* No cell is longer: the longest is a list of shards. */
 #define MAX_CELL_LENGTH 8000
-
-/* A Unix time in microseconds, less this, is a TimestampTz. */
-#define UNIX_EPOCH_US \
-	((POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
 
 /* Unix times are before this one. */
 #define END_OF_TIME_US (INT64CONST(1) << 62)
@@ -65,10 +61,11 @@ const char *const registry_answer_columns = "state, shard, " MICROSECONDS(
 /* A row, when its cells have been checked one by one. */
 typedef struct AnswerRow
 {
-	int32		shard; /* HELD_ANY: none */
-	TimestampTz from;  /* DT_NOBEGIN: none */
-	TimestampTz until; /* DT_NOEND: none */
-	const char *other; /* NULL: none; not to be printed yet */
+	int32		shard;	 /* ANY_SHARD: none */
+	TimestampTz from;	 /* DT_NOBEGIN: none */
+	TimestampTz until;	 /* DT_NOEND: none */
+	const char *other;	 /* NULL: none; not to be printed yet */
+	RefusalKind refusal; /* of a row that is one */
 } AnswerRow;
 
 /* --- Failures ----------------------------------------------------------- */
@@ -147,7 +144,7 @@ read_time(const char *text, TimestampTz *time)
 		return true;
 	if (!read_number(text, 0, END_OF_TIME_US - 1, &unix_us))
 		return false;
-	*time = unix_us - UNIX_EPOCH_US;
+	*time = unix_us + UNIX_EPOCH_US;
 	return true;
 }
 
@@ -169,17 +166,15 @@ read_shard_cell(const char *text, int32 last_shard, int32 *shard)
 static uint64
 read_registry(const char *text)
 {
-	char   again[IDENTITY_NUMBER_SIZE];
 	uint64 number = strtou64(text, NULL, 16);
 
-	identity_format_number(number, again);
-	return strcmp(text, again) == 0 ? number : 0;
+	return strcmp(text, identity_text(number)) == 0 ? number : 0;
 }
 
 static void
 copy_text(char *copy, const char *text)
 {
-	strlcpy(copy, text != NULL ? text : "", HELD_OTHER_SIZE);
+	strlcpy(copy, text != NULL ? text : "", LEASE_OTHER_SIZE);
 	make_printable(copy);
 }
 
@@ -242,22 +237,23 @@ take_held(AnswerReader *reader, const AnswerRow *row)
 		answer->lease =
 			repalloc_huge(answer->lease, reader->room * sizeof(Lease));
 	}
-	answer->lease[answer->held++] = (Lease){row->shard, row->from, row->until};
+	answer->lease[answer->held++] =
+		(Lease){row->from, row->until, row->shard, HELD_HERE};
 	return true;
 }
 
 static bool
-take_refusal(AnswerReader *reader, const AnswerRow *row, RefusalKind kind)
+take_refusal(AnswerReader *reader, const AnswerRow *row)
 {
 	RegistryAnswer *answer = reader->answer;
 	Refusal		   *refusal = &answer->refusal[answer->refusals];
 
-	if (row->shard != HELD_ANY && !is_first_about(reader, row->shard))
+	if (row->shard != ANY_SHARD && !is_first_about(reader, row->shard))
 		return false;
-	if (answer->refusals == HELD_MAX_REFUSALS)
+	if (answer->refusals == LEASE_MAX_REFUSALS)
 		return true; /* so many tell enough */
 	answer->refusals++;
-	refusal->kind = kind;
+	refusal->kind = row->refusal;
 	refusal->shard = row->shard;
 	refusal->until = row->until;
 	copy_text(refusal->other, row->other);
@@ -265,41 +261,15 @@ take_refusal(AnswerReader *reader, const AnswerRow *row, RefusalKind kind)
 }
 
 static bool
-take_taken(AnswerReader *reader, const AnswerRow *row)
-{
-	return take_refusal(reader, row, REFUSED_TAKEN);
-}
-
-static bool
-take_fenced(AnswerReader *reader, const AnswerRow *row)
-{
-	return take_refusal(reader, row, REFUSED_FENCED);
-}
-
-static bool
-take_reserved(AnswerReader *reader, const AnswerRow *row)
-{
-	return take_refusal(reader, row, REFUSED_RESERVED);
-}
-
-static bool
-take_exhausted(AnswerReader *reader, const AnswerRow *row)
-{
-	return take_refusal(reader, row, REFUSED_EXHAUSTED);
-}
-
-static bool
 take_lost(AnswerReader *reader, const AnswerRow *row)
 {
 	RegistryAnswer *answer = reader->answer;
-	RegistryLoss   *loss = &answer->loss[answer->losses];
+	LeaseLoss	   *loss = &answer->loss[answer->losses];
 
-	if (answer->losses == REGISTRY_MAX_LOSSES)
+	if (answer->losses == LEASE_MAX_LOSSES)
 		return true;
 	answer->losses++;
-	loss->shard = row->shard;
-	loss->from = row->from;
-	loss->until = row->until;
+	loss->lease = (Lease){row->from, row->until, row->shard, GIVEN_BACK};
 	copy_text(loss->what, row->other);
 	return true;
 }
@@ -345,17 +315,18 @@ static const struct AnswerState
 	bool		is_first;
 	const char *cells;
 	bool (*take)(AnswerReader *reader, const AnswerRow *row);
+	RefusalKind refusal; /* of a row that is one */
 } states[] = {
-	{"accepted", true, "--++", take_accepted},
-	{"clone", true, "--++", take_clone},
-	{"closed", true, "--??", take_closed},
-	{"held", false, "+++-", take_held},
-	{"taken", false, "+-++", take_taken},
-	{"fenced", false, "+-+-", take_fenced},
-	{"reserved", false, "+-?+", take_reserved},
-	{"exhausted", false, "--?-", take_exhausted},
-	{"lost", false, "???+", take_lost},
-	{"set_aside", false, "---?", take_set_aside},
+	{"accepted", true, "--++", take_accepted, 0},
+	{"clone", true, "--++", take_clone, 0},
+	{"closed", true, "--??", take_closed, 0},
+	{"held", false, "+++-", take_held, 0},
+	{"taken", false, "+-++", take_refusal, REFUSED_TAKEN},
+	{"fenced", false, "+-+-", take_refusal, REFUSED_FENCED},
+	{"reserved", false, "+-?+", take_refusal, REFUSED_RESERVED},
+	{"exhausted", false, "--?-", take_refusal, REFUSED_EXHAUSTED},
+	{"lost", false, "???+", take_lost, 0},
+	{"set_aside", false, "---?", take_set_aside, 0},
 };
 
 static const struct AnswerState *
@@ -376,7 +347,7 @@ static bool
 read_row(AnswerReader *reader, const char *const *cell)
 {
 	const struct AnswerState *state = find_state(cell[COLUMN_STATE]);
-	AnswerRow				  row = {.shard = HELD_ANY,
+	AnswerRow				  row = {.shard = ANY_SHARD,
 									 .from = DT_NOBEGIN,
 									 .until = DT_NOEND,
 									 .other = cell[COLUMN_OTHER]};
@@ -397,6 +368,7 @@ read_row(AnswerReader *reader, const char *const *cell)
 	if (!read_time(cell[COLUMN_FROM], &row.from) ||
 		!read_time(cell[COLUMN_UNTIL], &row.until))
 		return is_invalid(reader, "has no time");
+	row.refusal = state->refusal;
 	return state->take(reader, &row);
 }
 

@@ -5,20 +5,9 @@
 #ifndef SNOWFLAKE_REGISTRY_ANSWER_H
 #define SNOWFLAKE_REGISTRY_ANSWER_H
 
-#include "held.h"
-
-#define REGISTRY_MAX_LOSSES 16
+#include "lease.h"
 
 struct pg_result;
-
-/* What the registry forgot, as the call proved to it. */
-typedef struct RegistryLoss
-{
-	int32		shard; /* HELD_ANY: none in particular */
-	TimestampTz from;  /* of the lease that the caller presented */
-	TimestampTz until;
-	char		what[HELD_OTHER_SIZE];
-} RegistryLoss;
 
 /*
  * An answer.  Everything in it has been checked: shards are the layout's, times
@@ -26,18 +15,18 @@ typedef struct RegistryLoss
  */
 typedef struct RegistryAnswer
 {
-	bool		 is_clone; /* another server calls in the holder's name: */
-	char		 clone[HELD_OTHER_SIZE];
-	uint64		 registry; /* its number; 0: is_clone */
-	TimestampTz	 now;	   /* by the registry's clock */
-	int			 held;	   /* so many shards */
-	Lease		*lease;	   /* in ascending order, allocated */
-	int			 refusals;
-	Refusal		 refusal[HELD_MAX_REFUSALS];
-	int			 losses; /* the registry has fenced itself because of them */
-	RegistryLoss loss[REGISTRY_MAX_LOSSES];
-	int			 set_aside;		  /* reserved shards; -1: too many to tell */
-	int32		*set_aside_shard; /* in ascending order, allocated */
+	bool		is_clone; /* another server calls in the holder's name: */
+	char		clone[LEASE_OTHER_SIZE];
+	uint64		registry; /* its number; 0: is_clone */
+	TimestampTz now;	  /* by the registry's clock */
+	int			held;	  /* so many shards */
+	Lease	   *lease;	  /* in ascending order, allocated */
+	int			refusals;
+	Refusal		refusal[LEASE_MAX_REFUSALS];
+	int			losses; /* the registry has fenced itself because of them */
+	LeaseLoss	loss[LEASE_MAX_LOSSES];
+	int			set_aside;		 /* reserved shards; -1: too many to tell */
+	int32	   *set_aside_shard; /* in ascending order, allocated */
 } RegistryAnswer;
 
 typedef struct AnswerReader

@@ -56,12 +56,12 @@
 #include "utils/timestamp.h"
 
 #include "compat.h"
-#include "fault.h"
+#include "errors.h"
 #include "identity.h"
 #include "record.h"
 #include "server.h"
 #include "settings.h"
-#include "wait.h"
+#include "clock.h"
 
 typedef enum LayoutState
 {
@@ -154,25 +154,20 @@ merge_layout(RecordedLayout *recorded, const LayoutRecord *record)
 static bool
 agrees_with_setting(const RecordedLayout *recorded)
 {
-	char ours[LAYOUT_TEXT_SIZE];
-
-	layout_format(settings_layout(), ours, sizeof(ours));
-	return FAULT(layout_guard) || strcmp(recorded->text, ours) == 0;
+	return FAULT(layout_guard) ||
+		   strcmp(recorded->text, settings_layout_text()) == 0;
 }
 
 static void
 report_layout_differs(int level, const char *recorded)
 {
-	char ours[LAYOUT_TEXT_SIZE];
-
-	layout_format(settings_layout(), ours, sizeof(ours));
 	ereport(
 		level,
 		(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 		 errmsg("this server has another layout than \"snowflake.layout\""),
 		 errdetail("\"snowflake.layout\" is \"%s\", and the server's recorded "
 				   "layout is \"%s\".",
-				   ours, recorded),
+				   settings_layout_text(), recorded),
 		 RecoveryInProgress() ?
 			 errhint("Set \"snowflake.layout\" as on the primary server and "
 					 "restart this server, or name the layout of the id.") :
@@ -201,17 +196,13 @@ server_compare_layout(void)
 static void
 report_clone(int level, const Identity *self)
 {
-	char us[IDENTITY_NUMBER_SIZE];
-	char original[IDENTITY_NUMBER_SIZE];
-
-	identity_format_number(self->incarnation, us);
-	identity_format_number(self->clone_of, original);
 	ereport(
 		level,
 		(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 		 errmsg("this server is a clone of another server"),
-		 errdetail("It is incarnation %s, a clone of %s: %s.", us, original,
-				   self->evidence),
+		 errdetail("It is incarnation %s, a clone of %s: %s.",
+				   identity_text(self->incarnation),
+				   identity_text(self->clone_of), self->evidence),
 		 errhint(
 			 "Give it other shards than its original's. When it has them, or when the original is gone for good, call snowflake_accept_clone().")));
 }
@@ -391,7 +382,7 @@ server_has_change(ServerChange *change)
 	if (change->accepts_layout)
 		recorded.changes++;
 	if (change->accepts_layout || is_first)
-		layout_format(settings_layout(), recorded.text, sizeof(recorded.text));
+		strlcpy(recorded.text, settings_layout_text(), sizeof(recorded.text));
 	record_make(&change->record, recorded.horizon, recorded.text,
 				recorded.changes, &self);
 	record_make_layout(&change->layout, recorded.text, recorded.changes);
@@ -451,10 +442,8 @@ store_evidence(RecordResult file)
 static void
 log_layout(RecordResult file)
 {
-	char name[LAYOUT_TEXT_SIZE];
-
-	layout_describe(settings_layout(), name, sizeof(name));
-	ereport(LOG, (errmsg("the layout of snowflake ids is \"%s\"", name)));
+	ereport(LOG, (errmsg("the layout of snowflake ids is \"%s\"",
+						 layout_name(settings_layout()))));
 	if (file == RECORD_MISSING && is_known(&server->recorded))
 		ereport(LOG, (errmsg("file \"snowflake.horizon\" is missing"),
 					  errdetail("The server does not know up to which time "
@@ -557,6 +546,7 @@ check_unsettled_layout(void)
 {
 	static bool		  checked = false;
 	static XLogRecPtr checked_at;
+	static WaitName	  event = {"Extension", PG_WAIT_EXTENSION};
 	XLogRecPtr		  replayed = GetXLogReplayRecPtr(NULL);
 	RecordedLayout	  recorded;
 	Trouble			  trouble = {0};
@@ -569,8 +559,7 @@ check_unsettled_layout(void)
 		if (trouble.reason[0] != '\0' || RecoveryInProgress() ||
 			!IsUnderPostmaster || waited_us > RECORD_PATIENCE_US)
 			report_unknown_layout(&trouble);
-		waited_us +=
-			wait_outside_locks(RECORD_POLL_US, PG_WAIT_EXTENSION, NULL);
+		waited_us += wait_outside_locks(RECORD_POLL_US, &event, NULL);
 	}
 	if (!agrees_with_setting(&recorded))
 		report_layout_differs(ERROR, recorded.text);

@@ -60,6 +60,7 @@ int	 settings_spread;
 
 /* as the check hooks parsed them; shards are asked for with each id, too */
 static const Layout *setting_layout;
+static char			 layout_in_full[LAYOUT_TEXT_SIZE];
 const OwnShards		*settings_asked_shards;
 
 /* what is minted on: as asked, or the part of it that the server has leased */
@@ -198,6 +199,14 @@ settings_layout(void)
 	return setting_layout;
 }
 
+/* As a specification: what records have, and the registry is told. */
+const char *
+settings_layout_text(void)
+{
+	(void) settings_layout();
+	return layout_in_full;
+}
+
 static int
 compare_shards(const void *one, const void *other)
 {
@@ -299,6 +308,7 @@ static void
 assign_layout(const char *text, void *parsed)
 {
 	setting_layout = parsed;
+	layout_format(setting_layout, layout_in_full, sizeof(layout_in_full));
 }
 
 

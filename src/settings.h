@@ -35,6 +35,7 @@ extern void settings_define(void);
 
 extern bool			 settings_preloaded(void);
 extern const Layout *settings_layout(void);
+extern const char	*settings_layout_text(void);
 extern bool			 settings_name_shard(int32 shard);
 extern bool			 settings_want_leases(void);
 extern void			 settings_narrow_shards(const OwnShards *own);

@@ -47,7 +47,7 @@
 #include "compat.h"
 #include "layout.h"
 #include "server.h"
-#include "stand_in.h"
+#include "sql.h"
 
 static bool is_in_range(LayoutComparison comparison, int64 id,
 						TimestampTz time);

@@ -410,7 +410,7 @@ CREATE VIEW pg_stat_snowflake AS SELECT * FROM snowflake_stat_shards();
 CREATE VIEW pg_stat_snowflake_backends AS SELECT * FROM snowflake_stat_backends();
 
 -- A transaction that is prepared has an advisory lock of a kind of its own, whose key is
--- the time at which it holds the mark: see src/settled.c.
+-- the time at which it holds the mark: see src/mark.c.
 CREATE VIEW snowflake_unsettled AS
 WITH locks AS MATERIALIZED (SELECT * FROM pg_catalog.pg_locks)
 SELECT a.datname AS database, b.pid, NULL::text AS gid, a.usename AS "user", a.application_name,

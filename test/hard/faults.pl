@@ -2,7 +2,7 @@
 #
 #   faults.pl [NAME...]     all of them, or these
 #
-# A rule of src is switched off by -DSNOWFLAKE_FAULT=NAME: see src/fault.h.  One of the
+# A rule of src is switched off by -DSNOWFLAKE_FAULT=NAME: see src/compat.h.  One of the
 # registry is a text of its script, and what to put in its place.  The table says which
 # test finds each; a "perturbed" one needs pauses between our steps, those of perturb.h.
 # Where no test can on the processors that we have, the table says in which model a switch
@@ -167,16 +167,16 @@ chdir($top) or die "$top: $!";
 $| = 1;
 
 # --- The table is that of the code, and what is not broken passes
-my %in_code = map { $_ => 1 } map { slurp($_) =~ /\bFAULT\((\w+)\)/g } grep { !/fault\.h/ } glob('src/*.[ch]');
+my %in_code = map { $_ => 1 } map { slurp($_) =~ /\bFAULT\((\w+)\)/g } grep { !/compat\.h/ } glob('src/*.[ch]');
 my %in_table = map { $_->[0] => 1 } @RULES;
 is_deeply([ sort keys %in_code ], [ sort keys %in_table ], 'each rule of the code is in the table, and none besides');
 
 # --- An ordinary build has nothing of the marks: its objects are those of sources without
-my %text = map { $_ => slurp($_) } grep { !/fault\.h/ } glob('src/*.[ch]');
+my %text = map { $_ => slurp($_) } grep { !/compat\.h/ } glob('src/*.[ch]');
 my @sources = glob('src/*.c');
 is(build_variant('-g0', @sources), '', 'an ordinary build');
 my %object = map { $_ => slurp($_) } glob('src/*.o');
-spurt($_, $text{$_} =~ s/\bFAULT\(\w+\)/false/gr =~ s/^#include "fault\.h"$//mr) for keys %text;
+spurt($_, $text{$_} =~ s/\bFAULT\(\w+\)/false/gr ) for keys %text;
 is(build_variant('-g0', @sources), '', 'and one without the marks');
 is_deeply([ grep { slurp($_) ne $object{$_} } sort keys %object ], [], 'are the same, in ' . keys(%object) . ' objects');
 spurt($_, $text{$_}) for keys %text;

@@ -2,7 +2,7 @@
  * minting.pml -- minting and the horizon, for spin
  *
  * A model of the protocol at the heads of src/horizon.c and src/bounds.h, and of the minting in
- * src/generator.c.  spin runs through every interleaving of their steps, with
+ * src/mint.c.  spin runs through every interleaving of their steps, with
  * crashes, stops and promotions wherever they can strike, and finds
  *
  *   - no position (tick and sequence number) minted twice, by any server in

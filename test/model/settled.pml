@@ -1,7 +1,7 @@
 /*
  * settled.pml -- reading what is new, for spin
  *
- * A model of the protocol at the head of src/settled.c: transactions that mint and
+ * A model of the protocol at the head of src/mark.c: transactions that mint and
  * commit in any order, and a poller that reads, again and again, the rows that its
  * snapshot sees below the mark of snowflake_settled().  spin runs through every
  * interleaving of their steps and finds that at any time each committed row below
@@ -49,10 +49,10 @@
  *
  *   here                in src/
  *   latest              Bounds.latest, in bounds.h
- *   slot                BackendSlot.held, in generator.c
+ *   slot                SessionSlot.held, in sessions.c
  *   Writer              hold_mark(), read_tick(), settled_at_transaction_end()
  *   completed           the server's latest completed xid, plus one
- *   ring, prepared      SettledState, in settled.c
+ *   ring, prepared      SettledState, in mark.c
  *   Reader              snowflake_settled() and the query that calls it
  *
  * A transaction is its xid.  A row is a bit of ids[xid], its tick: more ids in a

@@ -136,7 +136,7 @@ for my $path (glob("$top/sql/snowflake/*.sql $top/sql/*_*.sql"))
 }
 
 is_deeply(\@unread, [], 'the test understands all that is said');
-cmp_ok(scalar(grep { $_->{where} eq 'generator.c' } @messages), '>', 5, 'there are messages of C');
+cmp_ok(scalar(grep { $_->{where} eq 'mint.c' } @messages), '>', 5, 'there are messages of C');
 cmp_ok(scalar(grep { $_->{where} =~ /sql$/ } @messages), '>', 40, 'there are messages of SQL');
 
 # --- What the page says: texts, with the SQLSTATE.  A block may leave it out, as

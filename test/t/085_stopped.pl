@@ -115,21 +115,21 @@ sub state_of
 my @places = (
 	{
 		name => 'between ticket and place',
-		line => line_of('settled.c', 'RingPlace *place = &ring[ticket % ring_size()];'),
+		line => line_of('mark.c', 'RingPlace *place = &ring[ticket % ring_size()];'),
 		print => [ 'settled->tickets.value', 'ring[settled->tickets.value - 1].state.value' ],
 		check => sub { my ($tickets, $state) = @_; return $tickets > 0 && $state == 0 },
 		is_committed => 1
 	},
 	{
 		name => 'between place and transaction',
-		line => line_of('settled.c', 'place->after = '),
+		line => line_of('mark.c', 'place->after = '),
 		print => [ 'settled->tickets.value', 'ring[settled->tickets.value - 1].state.value' ],
 		check => sub { my ($tickets, $state) = @_; return $state == 2 * ($tickets - 1) + 1 },
 		is_committed => 1
 	},
 	{
 		name => 'between holding the mark and the first id',
-		line => line_of('generator.c', 'my_hold = HOLDS_LATEST;'),
+		line => line_of('sessions.c', 'my_hold = HOLDS_LATEST;'),
 		print => [ 'my_slot->held.value', 'my_slot->first_id.value' ],
 		check => sub { my ($held, $first) = @_; return $held < 2**62 && $first > 2**62 },
 		is_committed => 0

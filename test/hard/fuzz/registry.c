@@ -149,10 +149,10 @@ settings_lease_ms(void)
 	return 600000;
 }
 
-void
-layout_format(const Layout *format, char *buffer, size_t size)
+const char *
+settings_layout_text(void)
 {
-	strlcpy(buffer, "twitter", size);
+	return "twitter";
 }
 
 char *
@@ -162,10 +162,10 @@ layout_quote(const char *start, const char *end, char *quote)
 	return quote;
 }
 
-void
-identity_format_number(uint64 number, char *text)
+char *
+identity_text(uint64 number)
 {
-	snprintf(text, IDENTITY_NUMBER_SIZE, "%016" INT64_MODIFIER "x", number);
+	return psprintf("%016" INT64_MODIFIER "x", number);
 }
 
 /* Nobody's time stands still. */
@@ -518,7 +518,7 @@ check_text(const char *text, size_t size)
 static void
 check_time(TimestampTz time)
 {
-	must(time >= -UNIX_EPOCH_US && time < END_OF_TIME_US);
+	must(time >= UNIX_EPOCH_US && time < END_OF_TIME_US);
 }
 
 static void
@@ -550,13 +550,13 @@ check_answer(const RegistryAnswer *answer)
 		check_time(lease->from);
 		check_time(lease->until);
 	}
-	must(answer->refusals <= HELD_MAX_REFUSALS);
+	must(answer->refusals <= LEASE_MAX_REFUSALS);
 	for (int i = 0; i < answer->refusals; i++)
 	{
 		const Refusal *refusal = &answer->refusal[i];
 
-		must(refusal->shard >= HELD_ANY && refusal->shard <= last);
-		must((refusal->shard == HELD_ANY) ==
+		must(refusal->shard >= ANY_SHARD && refusal->shard <= last);
+		must((refusal->shard == ANY_SHARD) ==
 			 (refusal->kind == REFUSED_EXHAUSTED));
 		if (refusal->until != DT_NOEND)
 			check_time(refusal->until);
@@ -564,11 +564,11 @@ check_answer(const RegistryAnswer *answer)
 		for (int j = 0; j < answer->held; j++)
 			must(answer->lease[j].shard != refusal->shard);
 	}
-	must(answer->losses <= REGISTRY_MAX_LOSSES);
+	must(answer->losses <= LEASE_MAX_LOSSES);
 	for (int i = 0; i < answer->losses; i++)
 	{
-		must(answer->loss[i].shard >= HELD_ANY &&
-			 answer->loss[i].shard <= last);
+		must(answer->loss[i].lease.shard >= ANY_SHARD &&
+			 answer->loss[i].lease.shard <= last);
 		check_text(answer->loss[i].what, sizeof(answer->loss[i].what));
 	}
 	for (int i = 0; i < answer->set_aside; i++)
@@ -580,12 +580,11 @@ check_answer(const RegistryAnswer *answer)
 int
 LLVMFuzzerTestOneInput(const uint8 *data, size_t size)
 {
-	static const Lease	 lease = {5, 0, 1};
-	const RegistryCaller caller = {1, 2, 3, 2, 4};
-	RegistryAnswer		 answer;
-	RegistryFailure		 failure = {0};
-	char				*arguments;
-	bool				 good;
+	static const Lease lease = {0, 1, 5, HELD_HERE};
+	const LeaseCaller  caller = {1, 2, 3, 0, 2, 4};
+	RegistryAnswer	   answer;
+	RegistryFailure	   failure = {0};
+	char			  *arguments;
 
 	input = data;
 	input_end = data + size;
@@ -599,10 +598,8 @@ LLVMFuzzerTestOneInput(const uint8 *data, size_t size)
 		arguments = choose(2) ?
 						registry_lease_arguments(&lease, 1, &lease.shard, 1) :
 						registry_release_arguments(&lease, 1);
-		good = choose(2) ?
-				   registry_lease(&caller, arguments, &answer, &failure) :
-				   registry_release(&caller, arguments, &answer, &failure);
-		if (good)
+		if (registry_call("snowflake_registry_lease", &caller, arguments,
+						  &answer, &failure))
 			check_answer(&answer);
 		else
 			check_failure(&failure);

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
- * rows.c
- *	  The rows that SQL functions return.
+ * sql.c
+ *	  What functions of SQL share: the rows that they return, and the calls that
+ *	  planner support functions put in the place of ours.
  *
  * SQL and library change at different moments: the library with the package and
  * a restart, the SQL with ALTER EXTENSION.  So they may be of different
@@ -16,11 +17,17 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
+#include "catalog/pg_proc_d.h"
 #include "parser/parse_coerce.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
+#include "utils/tuplestore.h"
 
-#include "rows.h"
+#include "compat.h"
+#include "sql.h"
 
 /*
  * Does the SQL declare the columns that the library fills?  A column of type
@@ -79,4 +86,53 @@ result_rows(FunctionCallInfo fcinfo, const Oid *types, int ntypes)
 	InitMaterializedSRF(fcinfo, 0);
 	check_row(fcinfo, result->setDesc, types, ntypes);
 	return result;
+}
+
+/* NULL stands for itself. */
+void
+row_add_text(Row *row, const char *text)
+{
+	row_add(row, text == NULL ? (Datum) 0 : CStringGetTextDatum(text),
+			text == NULL);
+}
+
+/* The value of a function that returns one row. */
+Datum
+row_datum(TupleDesc type, Row *row)
+{
+	Assert(row->columns == type->natts);
+	return HeapTupleGetDatum(heap_form_tuple(type, row->value, row->is_null));
+}
+
+/* A row of a function that returns a set; then the next one is begun. */
+void
+put_row(ReturnSetInfo *result, Row *row)
+{
+	Assert(row->columns == result->setDesc->natts);
+	tuplestore_putvalues(result->setResult, result->setDesc, row->value,
+						 row->is_null);
+	row->columns = 0;
+}
+
+/*
+ * The function of ours to put in the place of a call: of the same schema, and
+ * none unless everybody may execute it.  The call itself may be allowed to a
+ * user who may not, and a plan may outlive the user that it was made for; a
+ * REVOKE from PUBLIC ends the plan.  No user needs the schema's USAGE, which is
+ * about names: a stored expression that is planned has none in it.
+ */
+Oid
+stand_in_function(const FuncExpr *call, const char *name, const Oid *types,
+				  int nargs)
+{
+	Oid function =
+		GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
+						CStringGetDatum(name),
+						PointerGetDatum(buildoidvector(types, nargs)),
+						ObjectIdGetDatum(get_func_namespace(call->funcid)));
+
+	if (!OidIsValid(function) ||
+		function_aclcheck(function, ACL_ID_PUBLIC, ACL_EXECUTE) != ACLCHECK_OK)
+		return InvalidOid;
+	return function;
 }

@@ -1,39 +1,22 @@
 /*-------------------------------------------------------------------------
  *
- * generator.c
- *	  Minting: the state in shared memory, the rule, and waiting.
+ * mint.c
+ *	  Minting: the rule, the clock, and waiting.
  *
- * An id is a tick of the clock, a shard and a sequence number.  The state of
- * a shard is one word, the position (tick << sequence_bits | sequence) of its
- * last id, and every id of a shard takes a position above it: see take(),
- * which is the whole rule.
+ * An id is a tick of the clock, a shard and a sequence number.  Every id of a
+ * shard takes a position above its last one: see take(), which is the whole rule.
  *
  * Time is the wall clock, in ticks, under one condition: the server never
  * mints in a tick before one that it has minted in, on whatever shard.
- * Bounds.latest says so.  So a clock that was set back shows before any shard
- * is looked at, and a shard that has no position left in the present tick can
- * only be exhausted.  Nor does it mint in a tick that is not before Bounds.horizon,
- * which is on disk: see horizon.c.
+ * Bounds.latest says so.  It is raised to a tick before the first position of that
+ * tick is taken, so no shard is ever ahead of it.  So a clock that was set back
+ * shows before any shard is looked at, and a shard that has no position left in the
+ * current tick can only be exhausted, or closed.  Nor does the server mint in a tick
+ * that is not before Bounds.horizon, which is on disk: see horizon.c.
  *
- * With a registry a shard that is not leased is closed: its last position is
- * after all others, so that nobody takes one.  See held.c.
- *
- * A note about locking:
- *	- ShardState is read and written under ShardState.lock, a spinlock held for
- *	  a comparison and two stores; nothing that can fail, wait or be
- *	  interrupted happens under it.
- *	- Bounds.latest is an atomic that only grows.  It is raised to a tick
- *	  before the first position of that tick is taken, so no shard is ever
- *	  ahead of it.
- *	- BackendSlot is written only by the backend it belongs to: what changes
- *	  with each id as atomics, because a second lock would cost half as much as
- *	  the id, the rest under its spinlock.  Others read each atomic by itself,
- *	  so they may see an id that is not counted yet; the owner needs no lock.
- *	- No two of these locks are ever held together, and none while waiting.
- *
- * The mark of snowflake_settled() stands below the ids of every transaction that
- * may still mint or commit.  So a transaction holds it, in its session's slot,
- * from before its first id to its end: see hold_mark() here, and settled.c.
+ * A note about locking: a shard is locked in take(), and a slot where a wait is
+ * counted: see positions.c and sessions.c.  No two of these locks are ever held
+ * together, and none while waiting.
  *
  * What every id passes through is inline, and what waits or fails is not, so
  * that the common way is short: half of its time is the clock's.
@@ -45,80 +28,29 @@
 #include "access/xlog.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "storage/ipc.h"
-#include "storage/shmem.h"
 #include "storage/spin.h"
 #include "utils/timestamp.h"
 
 #include "bounds.h"
+#include "clock.h"
 #include "compat.h"
 #include "errors.h"
-#include "fault.h"
-#include "generator.h"
-#include "held.h"
 #include "horizon.h"
 #include "layout.h"
+#include "lease_wait.h"
+#include "mint.h"
+#include "positions.h"
 #include "server.h"
+#include "sessions.h"
 #include "settings.h"
-#include "wait.h"
 
 PG_FUNCTION_INFO_V1(snowflake_nextval);
 PG_FUNCTION_INFO_V1(snowflake_nextval_shard);
 PG_FUNCTION_INFO_V1(snowflake_lastval);
 
-#define US_PER_MS INT64CONST(1000)
 
 /* How often a call that waits for a clock that is behind looks at it. */
 #define CLOCK_POLL_US (100 * US_PER_MS)
-
-/* How often the log tells of one. */
-#define CLOCK_LOG_INTERVAL_US (10000 * US_PER_MS)
-
-/* Before all ids, in a tick that never is. */
-#define NO_ID PG_INT64_MIN
-
-/* The last position of a shard that is closed; it has a successor. */
-#define NEVER (PG_INT64_MAX - 1)
-
-typedef struct ShardState
-{
-	slock_t		  lock;
-	int64		  last; /* position of the last id; -1 before any */
-	ShardCounters counters;
-	int64		  opened; /* what "last" was when the shard was opened */
-	int64		  before; /* the last id's position then */
-} ShardState;
-
-typedef struct BackendSlot
-{
-	slock_t			 lock;
-	int				 pid; /* 0: free, and the rest is meaningless */
-	Oid				 database;
-	int64			 waits;
-	int64			 waited_us;
-	pg_atomic_uint64 last_id; /* NO_ID before any */
-	pg_atomic_uint64 minted;  /* ids */
-	/* of the running transaction: */
-	pg_atomic_uint64 held;	   /* a tick at or before its first id's */
-	pg_atomic_uint64 first_id; /* NO_ID before any */
-} BackendSlot;
-
-/* Each in a cache line of its own, so that neighbours do not disturb. */
-typedef union PaddedShard
-{
-	ShardState state;
-	char	   padding[PG_CACHE_LINE_SIZE];
-} PaddedShard;
-
-typedef union PaddedSlot
-{
-	BackendSlot slot;
-	char		padding[PG_CACHE_LINE_SIZE];
-} PaddedSlot;
-
-StaticAssertDecl(sizeof(ShardState) <= PG_CACHE_LINE_SIZE &&
-					 sizeof(BackendSlot) <= PG_CACHE_LINE_SIZE,
-				 "a shard and a slot each fit a cache line");
 
 /* What take() gives in place of an id; there is none below 0. */
 #define EXHAUSTED (-1) /* none left in this tick, or the shard is closed */
@@ -142,30 +74,8 @@ typedef struct MintCall
 	int64 behind_us;  /* how long it waited for it */
 } MintCall;
 
-/* How far the running transaction has come with holding the mark. */
-typedef enum Hold
-{
-	HOLDS_NOTHING,
-	HOLDS_LATEST, /* at the latest tick; it has not minted yet */
-	HOLDS_FIRST_ID
-} Hold;
-
-/* State of the whole server. */
-typedef struct GeneratorState
-{
-	pg_atomic_uint64 stats_reset;	  /* when the counters were set to 0 */
-	pg_atomic_uint64 log_clock_after; /* by a clock that nobody can set */
-} GeneratorState;
-
-/* In shared memory, one piece: a cache line, the shards, the slots. */
-static GeneratorState *generator = NULL;
-static PaddedShard	  *shards = NULL;
-static PaddedSlot	  *slots = NULL;
-
-/* This backend's slot, and what it mints with, from its first mint on. */
-static BackendSlot	*my_slot = NULL;
+/* What this session mints with, from its first mint on. */
 static const Layout *my_layout = NULL;
-static Hold			 my_hold = HOLDS_NOTHING;
 
 /*
  * The last id that this session minted by snowflake_nextval().  Ids that it
@@ -185,58 +95,8 @@ static bool met_others = false;
 static MintCall my_call;
 
 /* The tick that it is to mint in: see read_tick(). */
-static Tick present = {.began = PG_INT64_MIN};
+static Tick current_tick = {.began = PG_INT64_MIN};
 
-
-/* --- Shared memory ------------------------------------------------------ */
-
-static Size
-shards_size(void)
-{
-	return mul_size(layout_last_shard(settings_layout()) + 1,
-					sizeof(PaddedShard));
-}
-
-Size
-generator_shmem_size(void)
-{
-	/* room to begin at a cache line */
-	return add_size(add_size(mul_size(2, PG_CACHE_LINE_SIZE), shards_size()),
-					mul_size(MaxBackends, sizeof(PaddedSlot)));
-}
-
-void
-generator_shmem_startup(void)
-{
-	bool  found;
-	char *start;
-
-	start = ShmemInitStruct("snowflake", generator_shmem_size(), &found);
-	start = (char *) TYPEALIGN(PG_CACHE_LINE_SIZE, start);
-	generator = (GeneratorState *) start;
-	shards = (PaddedShard *) (start + PG_CACHE_LINE_SIZE);
-	slots = (PaddedSlot *) ((char *) shards + shards_size());
-	if (found)
-		return;
-	memset(start, 0, (char *) (slots + MaxBackends) - start);
-	pg_atomic_init_u64(&generator->stats_reset,
-					   (uint64) GetCurrentTimestamp());
-	pg_atomic_init_u64(&generator->log_clock_after, 0);
-	for (int64 i = 0; i <= layout_last_shard(settings_layout()); i++)
-	{
-		SpinLockInit(&shards[i].state.lock);
-		shards[i].state.last = held_is_on() ? NEVER : -1;
-		shards[i].state.opened = shards[i].state.before = -1;
-	}
-	for (int i = 0; i < MaxBackends; i++)
-	{
-		SpinLockInit(&slots[i].slot.lock);
-		pg_atomic_init_u64(&slots[i].slot.last_id, (uint64) NO_ID);
-		pg_atomic_init_u64(&slots[i].slot.minted, 0);
-		pg_atomic_init_u64(&slots[i].slot.held, (uint64) GENERATOR_NO_TICK);
-		pg_atomic_init_u64(&slots[i].slot.first_id, (uint64) NO_ID);
-	}
-}
 
 /* The layout, if this data directory may mint; else an error. */
 static const Layout *
@@ -246,39 +106,6 @@ check_server(void)
 
 	server_check_clone();
 	return layout;
-}
-
-/* --- This backend's slot ------------------------------------------------ */
-
-static void
-give_up_slot(int code, Datum arg)
-{
-	pg_atomic_write_u64(&my_slot->held, (uint64) GENERATOR_NO_TICK);
-	SpinLockAcquire(&my_slot->lock);
-	my_slot->pid = 0;
-	SpinLockRelease(&my_slot->lock);
-	my_slot = NULL;
-}
-
-static void
-claim_slot(const Layout *layout)
-{
-	int			 index = my_backend_index();
-	BackendSlot *slot = &slots[index].slot;
-
-	if (index < 0 || index >= MaxBackends)
-		elog(ERROR, "cannot mint ids in this kind of process");
-	pg_atomic_write_u64(&slot->last_id, (uint64) NO_ID);
-	pg_atomic_write_u64(&slot->minted, 0);
-	SpinLockAcquire(&slot->lock);
-	slot->pid = MyProcPid;
-	slot->database = MyDatabaseId;
-	slot->waits = 0;
-	slot->waited_us = 0;
-	SpinLockRelease(&slot->lock);
-	my_slot = slot;
-	my_layout = layout;
-	on_shmem_exit(give_up_slot, (Datum) 0);
 }
 
 static inline bool
@@ -294,20 +121,6 @@ my_last_id(void)
 }
 
 /*
- * Hold the mark at the latest tick.  That is in the slot before read_tick() reads
- * the latest tick: see settled.c for why the barrier is needed.
- */
-static void
-hold_mark(void)
-{
-	pg_atomic_write_u64(&my_slot->first_id, (uint64) NO_ID);
-	pg_atomic_write_u64(&my_slot->held, pg_atomic_read_u64(&bounds->latest));
-	if (!FAULT(hold_barrier))
-		pg_memory_barrier();
-	my_hold = HOLDS_LATEST;
-}
-
-/*
  * Note the first id of a transaction.  No later one is of a tick before it, so
  * the mark is held there.
  *
@@ -320,9 +133,7 @@ note_first_id(int64 id)
 {
 	if (!has_minted())
 		(void) check_server();
-	pg_atomic_write_u64(&my_slot->first_id, (uint64) id);
-	pg_atomic_write_u64(&my_slot->held, (uint64) layout_tick(my_layout, id));
-	my_hold = HOLDS_FIRST_ID;
+	session_note_first_id(id, layout_tick(my_layout, id));
 }
 
 /*
@@ -330,7 +141,7 @@ note_first_id(int64 id)
  * reading and writing need not be one step.
  */
 static inline int64
-note_mint(BackendSlot *slot, int64 id)
+note_mint(SessionSlot *slot, int64 id)
 {
 	uint64 minted = pg_atomic_read_u64(&slot->minted);
 
@@ -344,43 +155,24 @@ note_mint(BackendSlot *slot, int64 id)
 static void
 note_wait(int64 us)
 {
-	ShardState *shard = &shards[my_call.shard].state;
-
-	SpinLockAcquire(&my_slot->lock);
-	my_slot->waits++;
-	my_slot->waited_us += us;
-	SpinLockRelease(&my_slot->lock);
-	SpinLockAcquire(&shard->lock);
-	shard->counters.waited_us += us;
-	SpinLockRelease(&shard->lock);
+	session_count_wait(us);
+	positions_count_wait(my_call.shard, us);
 }
 
-
-/* --- Waiting and the clock ---------------------------------------------- */
-
-/* Wait, and count it. */
-static int64
-wait_us(int64 us, uint32 wait_event)
-{
-	int64 waited_us = wait_outside_locks(us, wait_event, NULL);
-
-	note_wait(waited_us);
-	return waited_us;
-}
+/* --- Waiting and the clock ----------------------------------------------------- */
 
 /* Wait for the tick after the given one to begin. */
 static pg_noinline void
 wait_for_tick_after(int64 tick)
 {
-	static uint32 event = 0;
-	const Layout *layout = my_layout;
-	int64 us = layout_time_of_tick(layout, tick + 1) - GetCurrentTimestamp();
+	static WaitName event = {"SnowflakeExhausted", 0};
+	int64			us =
+		layout_time_of_tick(my_layout, tick + 1) - GetCurrentTimestamp();
 
-	if (event == 0)
-		event = named_wait_event("SnowflakeExhausted");
 	/* if the clock is set back now, the caller notices it a tick later */
 	if (us > 0)
-		(void) wait_us(Min(us, layout->tick_us), event);
+		note_wait(
+			wait_outside_locks(Min(us, my_layout->tick_us), &event, NULL));
 }
 
 /*
@@ -398,18 +190,13 @@ name_of_bound(int64 latest_tick)
 
 /* Count a call that met a clock that is behind, and log it. */
 static pg_noinline void
-note_clock_behind(const char *behind, int64 latest_tick)
+note_clock_behind(int64 behind_us, int64 latest_tick)
 {
-	ShardState *shard = &shards[my_call.shard].state;
-
 	if (my_call.met_behind)
 		return;
 	my_call.met_behind = true;
-	SpinLockAcquire(&shard->lock);
-	shard->counters.clock_behind++;
-	SpinLockRelease(&shard->lock);
-	if (may_log_now(&generator->log_clock_after, CLOCK_LOG_INTERVAL_US))
-		ereport(LOG, (errmsg("clock is %s behind %s", behind,
+	if (positions_count_clock_behind(my_call.shard))
+		ereport(LOG, (errmsg("clock is %s behind %s", duration_text(behind_us),
 							 name_of_bound(latest_tick)),
 					  errdetail("Calls of snowflake_nextval wait for it.")));
 }
@@ -418,57 +205,48 @@ note_clock_behind(const char *behind, int64 latest_tick)
 static pg_noinline void
 wait_for_clock(TimestampTz now, int64 latest_tick)
 {
-	static uint32 event = 0;
-	TimestampTz	  latest = layout_time_of_tick(my_layout, latest_tick);
-	int64		  behind_us = latest - now;
-	int64		  patience_us =
-		settings_clock_tolerance_ms() * US_PER_MS - my_call.behind_us;
-	char behind[REPORT_DURATION_SIZE];
+	static WaitName event = {"SnowflakeClockBehind", 0};
+	TimestampTz		latest = layout_time_of_tick(my_layout, latest_tick);
+	int64			behind_us = latest - now;
+	int64			tolerance_us = settings_clock_tolerance_ms() * US_PER_MS;
+	int64			patience_us = tolerance_us - my_call.behind_us;
+	int64			waited_us;
 
-	report_format_duration(behind_us, behind);
-	note_clock_behind(behind, latest_tick);
+	note_clock_behind(behind_us, latest_tick);
 	if (patience_us <= 0)
-	{
-		char waited[REPORT_DURATION_SIZE];
-		char tolerance[REPORT_DURATION_SIZE];
-		char resume[LAYOUT_TIME_SIZE];
-
-		report_format_duration(my_call.behind_us, waited);
-		report_format_duration(settings_clock_tolerance_ms() * US_PER_MS,
-							   tolerance);
-		layout_format_time(latest, resume, sizeof(resume));
 		ereport(
 			ERROR,
 			(errcode(ERRCODE_SYSTEM_ERROR),
-			 errmsg("clock is %s behind %s", behind,
+			 errmsg("clock is %s behind %s", duration_text(behind_us),
 					name_of_bound(latest_tick)),
 			 errdetail("Ids of the times before %s may exist already. Waited "
 					   "%s for the clock; \"snowflake.clock_tolerance\" is %s.",
-					   resume, waited, tolerance),
+					   time_text(latest), duration_text(my_call.behind_us),
+					   duration_text(tolerance_us)),
 			 errhint("Check the server's time synchronization. Minting goes "
 					 "on by itself when the clock has reached %s.",
-					 resume)));
-	}
-	if (event == 0)
-		event = named_wait_event("SnowflakeClockBehind");
-	my_call.behind_us +=
-		wait_us(Min(Min(behind_us, patience_us), CLOCK_POLL_US), event);
+					 time_text(latest))));
+	waited_us =
+		wait_outside_locks(Min(Min(behind_us, patience_us), CLOCK_POLL_US),
+						   &event, NULL);
+	note_wait(waited_us);
+	my_call.behind_us += waited_us;
 }
 
 /* Wait for the horizon to be moved past a tick, or fail with the reason. */
 static pg_noinline void
 wait_for_horizon(int64 tick)
 {
-	HorizonWait wait = {0};
-	HeldWait	lease = {0};
+	WorkerWait wait = {0};
+	WorkerWait lease = {0};
 
 	while (tick >= (int64) pg_atomic_read_u64(&bounds->horizon))
 	{
 		(void) check_server(); /* the worker may have found a clone */
-		if (held_covers(tick))
+		if (leases_cover(tick))
 			horizon_wait(&wait, tick);
 		else
-			held_wait(&lease, HELD_ANY);
+			lease_wait(&lease, ANY_SHARD);
 	}
 	(void) check_server();
 	ConditionVariableCancelSleep();
@@ -492,19 +270,20 @@ find_tick(TimestampTz now)
 	const Layout *layout = my_layout;
 	int64		  tick;
 
-	present.began = PG_INT64_MIN;
+	current_tick.began = PG_INT64_MIN;
 	if (!layout_tick_of_time(layout, now, &tick) || tick < 0 ||
 		tick > layout->last_mint_tick)
 		report_no_mint_time(layout, now);
-	present.number = tick;
-	present.least_id = layout_pack(layout, tick, 0, 0);
-	present.first = layout_position(layout, tick, 0);
-	present.last = layout_position(layout, tick, layout_last_sequence(layout));
-	present.began = layout_time_of_tick(layout, tick);
+	current_tick.number = tick;
+	current_tick.least_id = layout_pack(layout, tick, 0, 0);
+	current_tick.first = layout_position(layout, tick, 0);
+	current_tick.last =
+		layout_position(layout, tick, layout_last_sequence(layout));
+	current_tick.began = layout_time_of_tick(layout, tick);
 }
 
 /*
- * Set "present" to the present tick, which lies within the bounds.  A tick lasts
+ * Set "current_tick" to the present one, which lies within the bounds.  A tick lasts
  * for many calls, and finding it takes a division, so it is found once.
  *
  * The bounds are read before the clock: a clock that is before the latest tick
@@ -521,18 +300,18 @@ read_tick(void)
 
 		bounds_read(&horizon, &latest);
 		now = GetCurrentTimestamp();
-		if (unlikely((uint64) now - (uint64) present.began >=
+		if (unlikely((uint64) now - (uint64) current_tick.began >=
 					 (uint64) my_layout->tick_us))
 			find_tick(now);
-		if (likely(present.number == latest && latest < horizon))
+		if (likely(current_tick.number == latest && latest < horizon))
 			return;
-		if (present.number < latest && !FAULT(clock_behind))
+		if (current_tick.number < latest && !FAULT(clock_behind))
 			wait_for_clock(now, latest);
-		else if (present.number >= horizon && !FAULT(horizon_kept))
-			wait_for_horizon(present.number);
+		else if (current_tick.number >= horizon && !FAULT(horizon_kept))
+			wait_for_horizon(current_tick.number);
 		else
 		{
-			begin_tick(present.number);
+			begin_tick(current_tick.number);
 			return;
 		}
 	}
@@ -540,16 +319,17 @@ read_tick(void)
 
 /* --- Minting ------------------------------------------------------------ */
 
-/* Where a shard begins in the present tick: see snowflake.spread. */
+/* Where a shard begins in the current tick: see snowflake.spread. */
 static pg_noinline int64
 spread_position(void)
 {
-	return layout_first_position(my_layout, present.number, settings_spread);
+	return layout_first_position(my_layout, current_tick.number,
+								 settings_spread);
 }
 
 /*
  * THE MINTING RULE: the next position of a shard is the greatest of the
- * present tick's first, the last one's successor, and the caller's floor.  It
+ * current tick's first, the last one's successor, and the caller's floor.  It
  * is taken if its tick has begun.  The tick's first position is that of sequence
  * number 0, unless snowflake.spread moves it up.
  *
@@ -560,7 +340,7 @@ static pg_attribute_always_inline int64
 take(int32 shard, int64 floor)
 {
 	ShardState *state = &shards[shard].state;
-	const Tick	tick = present;
+	const Tick	tick = current_tick;
 	const int64 first_id = tick.least_id | layout_pack(my_layout, 0, shard, 0);
 	const int	shift = my_layout->sequence_shift;
 	int64		first = tick.first;
@@ -599,10 +379,10 @@ take(int32 shard, int64 floor)
 static void
 wait_for_lease(int32 shard)
 {
-	HeldWait wait = {0};
+	WorkerWait wait = {0};
 
-	while (!held_is_open(shard))
-		held_wait(&wait, shard);
+	while (!positions_is_open(shard))
+		lease_wait(&wait, shard);
 	ConditionVariableCancelSleep();
 	note_wait(wait.waited_us);
 }
@@ -611,7 +391,7 @@ wait_for_lease(int32 shard)
 static pg_noinline void
 wait_for_room(int64 tick)
 {
-	if (held_is_open(my_call.shard))
+	if (positions_is_open(my_call.shard))
 		wait_for_tick_after(tick);
 	else
 		wait_for_lease(my_call.shard);
@@ -624,11 +404,11 @@ wait_for_room(int64 tick)
 static pg_noinline const OwnShards *
 find_own_shards(void)
 {
-	HeldWait		 wait = {0};
+	WorkerWait		 wait = {0};
 	const OwnShards *own;
 
-	while ((own = held_own_shards())->count == 0)
-		held_wait(&wait, HELD_ANY);
+	while ((own = leases_own_shards())->count == 0)
+		lease_wait(&wait, ANY_SHARD);
 	ConditionVariableCancelSleep();
 	if (wait.waited_us > 0)
 		note_wait(wait.waited_us);
@@ -642,7 +422,7 @@ find_own_shards(void)
 static pg_noinline const OwnShards *
 wait_for_room_on(const OwnShards *own, int64 tick)
 {
-	if (held_is_on() && held_has_changed())
+	if (leases_are_on() && leases_have_changed())
 		return find_own_shards();
 	met_others = false; /* the first shard has the most room after it */
 	wait_for_tick_after(tick);
@@ -663,7 +443,7 @@ mint_on(int32 shard)
 		if (likely(id >= 0))
 			return id;
 		if (id == EXHAUSTED)
-			wait_for_room(present.number);
+			wait_for_room(current_tick.number);
 	}
 }
 
@@ -762,8 +542,9 @@ take_between(const OwnShards *own, int begin, int end)
 static pg_noinline void
 note_others(int64 id)
 {
-	if (layout_sequence(my_layout, id) > spread_position() - present.first &&
-		layout_tick(my_layout, my_last_id()) != present.number)
+	if (layout_sequence(my_layout, id) >
+			spread_position() - current_tick.first &&
+		layout_tick(my_layout, my_last_id()) != current_tick.number)
 		met_others = true;
 }
 
@@ -790,7 +571,7 @@ mint_on_own(const OwnShards *own)
 		int	  end;
 
 		read_tick();
-		is_new = my_last_own_id < present.least_id;
+		is_new = my_last_own_id < current_tick.least_id;
 		begin = is_new ? place_to_begin(own) : place_to_go_on(own);
 		end = is_new || goes_round() ? begin + own->count : own->count;
 		id = begin < own->count ? take_at(own, begin) : EXHAUSTED;
@@ -805,7 +586,7 @@ mint_on_own(const OwnShards *own)
 			return id;
 		}
 		if (id == EXHAUSTED)
-			own = wait_for_room_on(own, present.number);
+			own = wait_for_room_on(own, current_tick.number);
 	}
 }
 
@@ -824,7 +605,8 @@ check_process(void)
 		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 						errmsg("cannot mint ids in single-user mode")));
 	if (my_slot == NULL)
-		claim_slot(layout);
+		session_begin();
+	my_layout = layout;
 }
 
 /*
@@ -838,11 +620,11 @@ begin_to_mint(void)
 	if (my_slot == NULL || !has_minted() || settings_refuse_clone)
 		check_process();
 	if (my_hold == HOLDS_NOTHING)
-		hold_mark();
+		session_hold_mark();
 }
 
 /* The slot to mint with. */
-static pg_attribute_always_inline BackendSlot *
+static pg_attribute_always_inline SessionSlot *
 prepare_to_mint(void)
 {
 	if (unlikely(my_hold != HOLDS_FIRST_ID || settings_refuse_clone))
@@ -857,7 +639,7 @@ prepare_to_mint(void)
 static pg_noinline const OwnShards *
 shards_not_listed(void)
 {
-	if (!held_is_on())
+	if (!leases_are_on())
 		ereport(
 			ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -891,7 +673,7 @@ Datum
 snowflake_nextval_shard(PG_FUNCTION_ARGS)
 {
 	int32			 shard = PG_GETARG_INT32(0);
-	BackendSlot		*slot = prepare_to_mint();
+	SessionSlot		*slot = prepare_to_mint();
 	const OwnShards *own = settings_asked_shards;
 
 	if (own->count > 0 ? !owns_shard(own, shard) :
@@ -904,7 +686,7 @@ snowflake_nextval_shard(PG_FUNCTION_ARGS)
 Datum
 snowflake_nextval(PG_FUNCTION_ARGS)
 {
-	BackendSlot		*slot = prepare_to_mint();
+	SessionSlot		*slot = prepare_to_mint();
 	const OwnShards *own = settings_own_shards;
 
 	if (own->count == 0)
@@ -923,159 +705,4 @@ snowflake_lastval(PG_FUNCTION_ARGS)
 				 errmsg("snowflake_lastval is not yet defined in this session"),
 				 errhint("Call snowflake_nextval first.")));
 	PG_RETURN_INT64(my_last_id());
-}
-
-/* --- Holding the mark: see settled.c ------------------------------------ */
-
-/* The tick at which this transaction holds the mark, or GENERATOR_NO_TICK. */
-int64
-generator_my_held_tick(void)
-{
-	if (likely(my_hold == HOLDS_NOTHING))
-		return GENERATOR_NO_TICK;
-	return (int64) pg_atomic_read_u64(&my_slot->held);
-}
-
-/* The transaction has ended, and is where settled.c finds it. */
-void
-generator_release_mark(void)
-{
-	pg_write_barrier();
-	pg_atomic_write_u64(&my_slot->held, (uint64) GENERATOR_NO_TICK);
-	my_hold = HOLDS_NOTHING;
-}
-
-/*
- * The first tick at which a session of a database holds the mark.  If a slot goes
- * to a session of another database meanwhile, the transaction that held it is
- * where settled.c looks next.
- */
-int64
-generator_first_held_tick(Oid database)
-{
-	int64 first = GENERATOR_NO_TICK;
-
-	for (int i = 0; i < MaxBackends; i++)
-	{
-		BackendSlot *slot = &slots[i].slot;
-		int64		 held = (int64) pg_atomic_read_u64(&slot->held);
-
-		pg_read_barrier();
-		if (held < first && slot->database == database)
-			first = held;
-	}
-	return first;
-}
-
-/* --- Leases: see lease.c ------------------------------------------------ */
-
-/* The position of the last id, whether the shard is open or not. */
-static inline int64
-last_minted(const ShardState *state)
-{
-	return state->last == NEVER || state->last == state->opened ?
-			   state->before :
-			   state->last;
-}
-
-/*
- * Let a shard be minted on from a tick on.  The latest tick is raised first, so
- * that no shard is ever ahead of it.
- */
-void
-generator_open_shard(int32 shard, int64 tick)
-{
-	const Layout *layout = settings_layout();
-	ShardState	 *state = &shards[shard].state;
-
-	bounds_raise(&bounds->latest, tick);
-	SpinLockAcquire(&state->lock);
-	if (state->last == NEVER)
-		state->last = state->opened =
-			Max(state->before, layout_position(layout, tick, 0) - 1);
-	SpinLockRelease(&state->lock);
-}
-
-/* Let nobody mint on a shard any more. */
-void
-generator_close_shard(int32 shard)
-{
-	ShardState *state = &shards[shard].state;
-
-	SpinLockAcquire(&state->lock);
-	state->before = last_minted(state);
-	state->last = NEVER;
-	SpinLockRelease(&state->lock);
-}
-
-/*
- * The tick after the last one that ids were, or may have been, minted in on a
- * shard that is open: at least the one that it was opened with.
- */
-int64
-generator_end_of_shard(int32 shard)
-{
-	ShardState *state = &shards[shard].state;
-	int64		end;
-
-	SpinLockAcquire(&state->lock);
-	end = layout_position_tick(settings_layout(),
-							   Max(last_minted(state), state->opened)) +
-		  1;
-	SpinLockRelease(&state->lock);
-	return end;
-}
-
-/* --- Statistics: see stats.c -------------------------------------------- */
-
-void
-generator_read_shard(int32 shard, ShardStats *stats)
-{
-	ShardState *state = &shards[shard].state;
-	int64		last;
-
-	SpinLockAcquire(&state->lock);
-	last = last_minted(state);
-	stats->counters = state->counters;
-	SpinLockRelease(&state->lock);
-	stats->has_minted = last >= 0;
-	stats->last_id = layout_id_at(settings_layout(), last, shard);
-}
-
-/* False where the slot is nobody's. */
-bool
-generator_read_backend(int index, BackendStats *stats)
-{
-	BackendSlot *slot = &slots[index].slot;
-
-	SpinLockAcquire(&slot->lock);
-	stats->pid = slot->pid;
-	stats->waits = slot->waits;
-	stats->waited_us = slot->waited_us;
-	SpinLockRelease(&slot->lock);
-	stats->minted = (int64) pg_atomic_read_u64(&slot->minted);
-	stats->last_id = (int64) pg_atomic_read_u64(&slot->last_id);
-	stats->first_id = (int64) pg_atomic_read_u64(&slot->first_id);
-	stats->has_first_id = stats->first_id != NO_ID;
-	stats->held_tick = (int64) pg_atomic_read_u64(&slot->held);
-	return stats->pid != 0;
-}
-
-TimestampTz
-generator_stats_reset_at(void)
-{
-	return (TimestampTz) pg_atomic_read_u64(&generator->stats_reset);
-}
-
-void
-generator_reset_stats(void)
-{
-	for (int64 i = 0; i <= layout_last_shard(settings_layout()); i++)
-	{
-		SpinLockAcquire(&shards[i].state.lock);
-		memset(&shards[i].state.counters, 0, sizeof(ShardCounters));
-		SpinLockRelease(&shards[i].state.lock);
-	}
-	pg_atomic_write_u64(&generator->stats_reset,
-						(uint64) GetCurrentTimestamp());
 }

@@ -1,11 +1,14 @@
 /*-------------------------------------------------------------------------
  *
- * wait.c
- *	  The one place that waits.
+ * clock.c
+ *	  A clock that nobody can set, and waiting.
  *
  * Every wait of a backend goes through here, so that every one of them holds
  * no lock, sleeps, shows what it waits for in pg_stat_activity, and ends when
  * the query is cancelled or the server goes away.
+ *
+ * There is no state here, and nothing to lock: the callers of may_log_now()
+ * bring an atomic.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,15 +19,13 @@
 #include "portability/instr_time.h"
 #include "storage/latch.h"
 
+#include "clock.h"
 #include "compat.h"
-#include "wait.h"
-
-#define US_PER_MS INT64CONST(1000)
+#include "layout.h"
 
 /* The server's waits count whole milliseconds; shorter ones sleep. */
 #define LATCH_WAIT_US (2 * US_PER_MS)
 
-/* Microseconds by a clock that nobody can set. */
 int64
 steady_clock_us(void)
 {
@@ -35,39 +36,52 @@ steady_clock_us(void)
 }
 
 /*
+ * Is a line due that is logged at most once an interval, by all processes that
+ * share "after"?  0 is due at once.
+ */
+bool
+may_log_now(pg_atomic_uint64 *after, int64 interval_us)
+{
+	uint64 now_us = steady_clock_us();
+	uint64 due_us = pg_atomic_read_u64(after);
+
+	return now_us >= due_us &&
+		   pg_atomic_compare_exchange_u64(after, &due_us,
+										  now_us + interval_us);
+}
+
+/*
  * Wait for so long, or until the condition variable is signalled, if one is
  * given, or until something else calls for attention: callers look again at
- * what they wait for.  Returns the time that passed, in microseconds, by a
- * clock that nobody can set.
+ * what they wait for.  Returns the time that passed, by the steady clock.
  *
  * A short sleep answers an interrupt when it ends, or when a signal ends it.
  */
 int64
-wait_outside_locks(int64 us, uint32 wait_event, ConditionVariable *condition)
+wait_outside_locks(int64 us, WaitName *event, ConditionVariable *condition)
 {
-	instr_time start;
-	instr_time elapsed;
+	int64 began_us;
 
+	if (event->number == 0)
+		event->number = named_wait_event(event->name);
 	CHECK_FOR_INTERRUPTS();
-	INSTR_TIME_SET_CURRENT(start);
+	began_us = steady_clock_us();
 	if (condition != NULL)
 		(void) ConditionVariableTimedSleep(condition, us / US_PER_MS,
-										   wait_event);
+										   event->number);
 	else if (us >= LATCH_WAIT_US)
 	{
 		(void) WaitLatch(MyLatch,
 						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 us / US_PER_MS, wait_event);
+						 us / US_PER_MS, event->number);
 		ResetLatch(MyLatch);
 	}
 	else
 	{
-		pgstat_report_wait_start(wait_event);
+		pgstat_report_wait_start(event->number);
 		pg_usleep(us);
 		pgstat_report_wait_end();
 	}
 	CHECK_FOR_INTERRUPTS();
-	INSTR_TIME_SET_CURRENT(elapsed);
-	INSTR_TIME_SUBTRACT(elapsed, start);
-	return INSTR_TIME_GET_MICROSEC(elapsed);
+	return steady_clock_us() - began_us;
 }

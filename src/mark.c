@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
- * settled.c
- *	  Reading what is new: snowflake_settled().
+ * mark.c
+ *	  Reading what is new: snowflake_settled(), and waiting for it.
  *
  * Ids are in the order of minting, and rows appear in the order of commits.  A
  * reader that asks for what is above its last id misses each row with a smaller
@@ -102,7 +102,7 @@
  *	  prepare transactions take, and who reads while there are some.  It is held while
  *	  the server is asked whether transactions run, which takes locks of the server's.
  *	  What leaves the table has entered the ring before the count says so.
- *	- A slot is written by its owner alone: see generator.c.
+ *	- A slot is written by its owner alone: see sessions.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -124,22 +124,30 @@
 #include "utils/timestamp.h"
 
 #include "bounds.h"
+#include "clock.h"
 #include "compat.h"
-#include "fault.h"
-#include "generator.h"
 #include "horizon.h"
 #include "layout.h"
+#include "mark.h"
 #include "server.h"
+#include "sessions.h"
 #include "settings.h"
-#include "settled.h"
 
 PG_FUNCTION_INFO_V1(snowflake_settled);
+PG_FUNCTION_INFO_V1(snowflake_wait_settled);
 
 /* Transactions in the ring. */
 #define RING_SIZE 32768
 
 /* Tells our advisory locks from those that SQL takes, which have 1 and 2. */
 #define LOCK_KIND 24346
+
+/* A mark is mostly passed within a tick or two; then there is no hurry. */
+#define FIRST_PAUSE_US INT64CONST(1000)
+#define LAST_PAUSE_US INT64CONST(50000)
+
+/* Who waits for longer makes a mistake, or means "for ever". */
+#define LONGEST_WAIT_US (USECS_PER_DAY * 365)
 
 /* A transaction that has minted, and does not run any more. */
 typedef struct Minted
@@ -211,7 +219,7 @@ ring_size(void)
 }
 
 Size
-settled_shmem_size(void)
+mark_shmem_size(void)
 {
 	return add_size(sizeof(SettledState),
 					add_size(mul_size(sizeof(RingPlace), ring_size()),
@@ -219,13 +227,12 @@ settled_shmem_size(void)
 }
 
 void
-settled_shmem_startup(void)
+mark_shmem_startup(void)
 {
 	bool found;
 
 	settled_lock = &GetNamedLWLockTranche(SERVER_LOCKS)[2].lock;
-	settled =
-		ShmemInitStruct("snowflake settled", settled_shmem_size(), &found);
+	settled = ShmemInitStruct("snowflake settled", mark_shmem_size(), &found);
 	ring = (RingPlace *) (settled + 1);
 	prepared = (Minted *) (ring + ring_size());
 	if (found)
@@ -388,13 +395,13 @@ learn_prepared(void)
 static void
 at_transaction_event(XactEvent event, void *arg)
 {
-	Minted mine = {.tick = generator_my_held_tick(), .database = MyDatabaseId};
+	Minted mine = {.tick = session_held_tick(), .database = MyDatabaseId};
 
 	if (event == XACT_EVENT_PRE_COMMIT || event == XACT_EVENT_PRE_PREPARE)
 		learn_prepared();
 	else
 		has_imported = false;
-	if (mine.tick == GENERATOR_NO_TICK)
+	if (mine.tick == NO_TICK)
 		return;
 	mine.xid = GetTopFullTransactionIdIfAny();
 	switch (event)
@@ -405,14 +412,14 @@ at_transaction_event(XactEvent event, void *arg)
 			break;
 		case XACT_EVENT_COMMIT:
 			if (FAULT(ring_before_clear))
-				generator_release_mark();
+				session_release_mark();
 			if (FullTransactionIdIsValid(mine.xid) && !FAULT(ring_entered))
 				enter_ring(&mine);
-			generator_release_mark();
+			session_release_mark();
 			break;
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PREPARE:
-			generator_release_mark();
+			session_release_mark();
 			break;
 		default:
 			break;
@@ -451,7 +458,7 @@ process_utility(PlannedStmt *statement, const char *text, bool is_read_only,
 }
 
 void
-settled_install_hooks(void)
+mark_install_hooks(void)
 {
 	RegisterXactCallback(at_transaction_event, NULL);
 	prev_process_utility =
@@ -610,7 +617,7 @@ unsettled_tick(const Layout *layout, const View *view)
 	if (FAULT(slots_before_ring))
 		note_unseen_ended(view, &first);
 	if (!FAULT(slots_read))
-		first = Min(first, generator_first_held_tick(MyDatabaseId));
+		first = Min(first, sessions_first_held_tick(MyDatabaseId));
 	pg_read_barrier();
 	note_unseen_prepared(view, &first);
 	pg_read_barrier();
@@ -658,4 +665,80 @@ snowflake_settled(PG_FUNCTION_ARGS)
 	}
 	tick = (int64) snapshot->snapXactCompletionCount - 1;
 	PG_RETURN_INT64(layout_pack(layout, tick, 0, 0));
+}
+
+/* --- Waiting for the mark --------------------------------------------------- */
+
+/* The mark as a statement that began now would have it. */
+static int64
+present_mark(void)
+{
+	FmgrInfo function = {.fn_addr = snowflake_settled,
+						 .fn_mcxt = CurrentMemoryContext,
+						 .fn_strict = true};
+	LOCAL_FCINFO(call, 0);
+	int64 mark;
+
+	InitFunctionCallInfoData(*call, &function, 0, InvalidOid, NULL, NULL);
+	PushActiveSnapshot(GetTransactionSnapshot());
+	mark = DatumGetInt64(FunctionCallInvoke(call));
+	PopActiveSnapshot();
+	return mark;
+}
+
+/* Infinite ones, which the majors write differently, are very long here. */
+static int64
+wait_us(const Interval *timeout)
+{
+	double us = (double) timeout->time +
+				(double) timeout->day * USECS_PER_DAY +
+				(double) timeout->month * DAYS_PER_MONTH * USECS_PER_DAY;
+
+	return (int64) Max(0.0, Min(us, (double) LONGEST_WAIT_US));
+}
+
+/* What would wait in vain fails at once. */
+static void
+check_can_see_end(void)
+{
+	if (IsolationUsesXactSnapshot())
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+			 errmsg(
+				 "cannot wait for ids to be settled in a transaction with one snapshot"),
+			 errdetail(
+				 "The isolation level is \"%s\", and its snapshot sees nothing that commits later.",
+				 GetConfigOption("transaction_isolation", false, false)),
+			 errhint("Wait with isolation level \"read committed\".")));
+	if (session_held_tick() != NO_TICK)
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+			 errmsg(
+				 "cannot wait for ids to be settled in a transaction that has minted"),
+			 errdetail("The mark stays at its first id until it ends."),
+			 errhint("Wait after COMMIT.")));
+}
+
+/* snowflake_wait_settled(after, timeout): was the id settled in time? */
+Datum
+snowflake_wait_settled(PG_FUNCTION_ARGS)
+{
+	static WaitName event = {"SnowflakeSettled", 0};
+	int64			after = PG_GETARG_INT64(0);
+	int64 end_us = steady_clock_us() + wait_us(PG_GETARG_INTERVAL_P(1));
+	int64 pause_us = FIRST_PAUSE_US;
+
+	while (present_mark() <= after)
+	{
+		int64 left_us = end_us - steady_clock_us();
+
+		check_can_see_end();
+		if (left_us <= 0)
+			PG_RETURN_BOOL(false);
+		(void) wait_outside_locks(Min(pause_us, left_us), &event, NULL);
+		pause_us = Min(pause_us * 3 / 2, LAST_PAUSE_US);
+	}
+	PG_RETURN_BOOL(true);
 }

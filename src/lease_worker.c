@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
- * lease.c
+ * lease_worker.c
  *	  The worker that leases shards of the registry.
  *
- * Within a server uniqueness is kept by generator.c and horizon.c.  Between
+ * Within a server uniqueness is kept by mint.c and horizon.c.  Between
  * servers it is kept by leases, where snowflake.registry is set.  A lease is
  * (shard, holder, from, until): its holder alone mints ids of that shard whose
  * time lies in [from, until).
@@ -23,8 +23,8 @@
  *	   the machine.
  *	3. A holder mints ids of a shard only in ticks from "from" on and before
  *	   "until".  The horizon never passes the common end of all leases that are
- *	   open (held.c), and a shard is opened with a last position just before
- *	   "from" (generator.c).  What the registry granted is on disk before it is
+ *	   open (lease_table.c), and a shard is opened with a last position just before
+ *	   "from" (positions.c).  What the registry granted is on disk before it is
  *	   opened, and a shard is closed before its lease is given back, or before
  *	   the end of the others is moved past its own.
  *	4. Within a lease, a holder that starts again mints above its own horizon,
@@ -61,7 +61,7 @@
  * minted in.  That is stored before the registry is told.
  *
  * A note about locking: the worker alone writes the record, and opens and closes
- * shards; what sessions read of that is in held.c.
+ * shards; what sessions read of that is in lease_table.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -71,37 +71,32 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "bounds.h"
+#include "clock.h"
 #include "compat.h"
-#include "fault.h"
-#include "generator.h"
-#include "held.h"
+#include "errors.h"
 #include "horizon.h"
 #include "identity.h"
 #include "layout.h"
-#include "lease.h"
 #include "lease_record.h"
+#include "lease_table.h"
+#include "lease_worker.h"
+#include "positions.h"
 #include "registry.h"
 #include "server.h"
 #include "settings.h"
 #include "shards.h"
-#include "wait.h"
-
-#define US_PER_MS INT64CONST(1000)
-#define US_PER_S INT64CONST(1000000)
 
 /* Sessions that lack a shard do not make the worker call more often. */
-#define MIN_PAUSE_US US_PER_S
+#define MIN_PAUSE_US USECS_PER_SEC
 
 /* How soon it calls again after a failure, and when it lacks shards. */
-#define MAX_RETRY_US (10 * US_PER_S)
+#define MAX_RETRY_US (10 * USECS_PER_SEC)
 
 /* How often it looks whether the horizon is open, and a lease has begun. */
 #define POLL_MS 20
@@ -115,7 +110,7 @@ static bool		   is_recorded;
 static bool		   has_begun;
 
 /* What sessions are told. */
-static HeldReport report;
+static LeaseReport report;
 
 /* When to call next, and when the last call ended, by a steady clock. */
 static int64 due_us;
@@ -143,34 +138,25 @@ store(void)
 static void
 begin_anew(const char *why)
 {
-	char holder[IDENTITY_NUMBER_SIZE];
-
-	mine.holder = identity_random();
-	mine.fence = mine.confirmed = 0;
-	mine.next = 0;
+	mine.caller = (LeaseCaller){.holder = identity_random(),
+								.registry = mine.caller.registry};
 	mine.count = 0;
 	is_recorded = false;
-	identity_format_number(mine.holder, holder);
 	ereport(LOG, (errmsg("this server is a new holder of snowflake leases"),
-				  errdetail("It is holder %s: %s.", holder, why)));
+				  errdetail("It is holder %s: %s.",
+							identity_text(mine.caller.holder), why)));
 }
 
-static int
-compare_entries(const void *one, const void *other)
+/* Is a shard's lease held? */
+static bool
+is_held(int32 shard)
 {
-	return ((const LeaseEntry *) one)->shard -
-		   ((const LeaseEntry *) other)->shard;
-}
-
-/* The entry of a shard that is held; NULL: it is not. */
-static const LeaseEntry *
-find_held(int32 shard)
-{
-	LeaseEntry		  key = {.shard = shard};
-	const LeaseEntry *entry = bsearch(&key, mine.entry, mine.count,
-									  sizeof(LeaseEntry), compare_entries);
-
-	return entry != NULL && entry->held ? entry : NULL;
+	for (int i = 0; i < mine.count; i++)
+	{
+		if (mine.lease[i].shard == shard)
+			return mine.lease[i].kind != GIVEN_BACK;
+	}
+	return false;
 }
 
 static int
@@ -179,7 +165,7 @@ count_held(void)
 	int count = 0;
 
 	for (int i = 0; i < mine.count; i++)
-		count += mine.entry[i].held != 0;
+		count += mine.lease[i].kind != GIVEN_BACK;
 	return count;
 }
 
@@ -197,18 +183,17 @@ list_claims(int *count)
 	*count = 0;
 	for (int i = 0; i < mine.count; i++)
 	{
-		const LeaseEntry *entry = &mine.entry[i];
+		const Lease *one = &mine.lease[i];
 
-		if (entry->held == HELD_HERE ||
-			(entry->held == GIVEN_BACK && entry->until > entry->from &&
-			 (settings_name_shard(entry->shard) || missing-- > 0)))
-			lease[(*count)++] =
-				(Lease){entry->shard, entry->from, entry->until};
+		if (one->kind == HELD_HERE ||
+			(one->kind == GIVEN_BACK && one->until > one->from &&
+			 (settings_name_shard(one->shard) || missing-- > 0)))
+			lease[(*count)++] = *one;
 	}
 	return lease;
 }
 
-/* The shards of the entries; or of those alone that are held. */
+/* The shards of all leases; or of those alone that are held. */
 static int32 *
 list_shards(bool held_alone, int *count)
 {
@@ -217,73 +202,17 @@ list_shards(bool held_alone, int *count)
 	*count = 0;
 	for (int i = 0; i < mine.count; i++)
 	{
-		if (mine.entry[i].held || !held_alone)
-			shard[(*count)++] = mine.entry[i].shard;
+		if (mine.lease[i].kind != GIVEN_BACK || !held_alone)
+			shard[(*count)++] = mine.lease[i].shard;
 	}
 	return shard;
 }
 
-/* --- Opening and closing shards ----------------------------------------- */
-
-/* Let nobody mint on a shard any more.  Gives where its lease may end. */
-static TimestampTz
-close_shard(int32 shard)
-{
-	held_note_closing(shard);
-	if (!FAULT(closed_before_release))
-		generator_close_shard(shard);
-	return layout_time_of_tick(settings_layout(),
-							   generator_end_of_shard(shard));
-}
-
-static void
-drop_shard(int32 shard)
-{
-	(void) close_shard(shard);
-	held_drop(shard);
-}
-
-/* Let sessions mint on a shard, if its lease has begun. */
-static void
-open_shard(const Lease *lease)
-{
-	if (!held_admit(lease))
-		return;
-	generator_open_shard(lease->shard,
-						 Max(FAULT(lease_from) ?
-								 0 :
-								 layout_first_tick_from(settings_layout(),
-														lease->from),
-							 (int64) pg_atomic_read_u64(&bounds->floor)));
-	held_note_open(lease->shard);
-}
-
-/*
- * Bring what sessions see up to what is recorded.  First close what is not held
- * any more, because the common end then may move past it.
- */
+/* Bring what sessions see up to what is recorded. */
 static void
 publish(void)
 {
-	/* the last one first, because those after it move */
-	for (int place = held_count() - 1; place >= 0; place--)
-	{
-		Lease			  now = held_lease_at(place);
-		const LeaseEntry *entry = find_held(now.shard);
-
-		if (entry == NULL || entry->from != now.from)
-			drop_shard(now.shard);
-		else if (entry->until != now.until)
-			held_renew(&(Lease){now.shard, now.from, entry->until});
-	}
-	for (int i = 0; i < mine.count; i++)
-	{
-		const LeaseEntry *entry = &mine.entry[i];
-
-		if (entry->held && !held_is_open(entry->shard))
-			open_shard(&(Lease){entry->shard, entry->from, entry->until});
-	}
-	held_find_end();
+	leases_publish(mine.lease, mine.count, true);
 }
 
 /* Does a lease wait for its beginning? */
@@ -292,7 +221,8 @@ has_unopened(void)
 {
 	for (int i = 0; i < mine.count; i++)
 	{
-		if (mine.entry[i].held && !held_is_open(mine.entry[i].shard))
+		if (mine.lease[i].kind != GIVEN_BACK &&
+			!positions_is_open(mine.lease[i].shard))
 			return true;
 	}
 	return false;
@@ -320,7 +250,7 @@ log_change(const int32 *before, int nbefore)
 
 /* Log how an attempt ended, if that is another way than the one before. */
 static void
-log_report(const HeldReport *before)
+log_report(const LeaseReport *before)
 {
 	bool failed = report.failure.kind != REGISTRY_ANSWERED;
 	bool failed_before = before->failure.kind != REGISTRY_ANSWERED;
@@ -348,8 +278,8 @@ log_report(const HeldReport *before)
 static void
 note_fence(void)
 {
-	mine.fence = mine.next;
-	mine.next = 0;
+	mine.caller.fence = mine.caller.next;
+	mine.caller.next = 0;
 }
 
 /*
@@ -359,24 +289,29 @@ note_fence(void)
  * the former, which is the greater, and propose a still greater one.
  */
 static bool
-propose_fence(RegistryCaller *caller, const char *arguments)
+propose_fence(const char *arguments)
 {
-	uint64 call =
+	LeaseCaller *caller = &mine.caller;
+	uint64		 call =
 		DatumGetUInt64(hash_any_extended((const unsigned char *) arguments,
 										 strlen(arguments), 0));
 
-	if (!FAULT(calls_differ) && mine.next != 0 && mine.call != call)
+	if (!FAULT(calls_differ) && caller->next != 0 && caller->call != call)
 		note_fence();
-	if (mine.next == 0)
-	{
-		mine.next = mine.fence + 1 + (int64) (identity_random() >> 33);
-		mine.call = call;
-		if (!store())
-			return false;
-	}
-	*caller = (RegistryCaller){mine.holder, mine.fence, mine.next,
-							   mine.confirmed, mine.registry};
-	return true;
+	if (caller->next != 0)
+		return true;
+	caller->next = caller->fence + 1 + (int64) (identity_random() >> 33);
+	caller->call = call;
+	return store();
+}
+
+/* Let nobody mint on a shard any more.  Gives where its lease may end. */
+static TimestampTz
+close_shard(int32 shard)
+{
+	if (!FAULT(closed_before_release))
+		positions_close(shard);
+	return layout_time_of_tick(settings_layout(), positions_end(shard));
 }
 
 /*
@@ -392,27 +327,21 @@ close_surplus(bool all, Lease *surplus)
 
 	for (int i = 0; i < mine.count; i++)
 	{
-		LeaseEntry *entry = &mine.entry[i];
+		Lease *lease = &mine.lease[i];
 
-		if (!entry->held)
+		if (lease->kind == GIVEN_BACK)
 			continue;
 		held++;
 		if (!all && (held <= settings_asked_shards->automatic ||
-					 settings_name_shard(entry->shard)))
+					 settings_name_shard(lease->shard)))
 			continue;
-		entry->until =
-			Max(entry->from, Min(entry->until, close_shard(entry->shard)));
-		if (entry->held == HELD_HERE)
-			surplus[count++] =
-				(Lease){entry->shard, entry->from, entry->until};
-		entry->held = GIVEN_BACK;
+		lease->until =
+			Max(lease->from, Min(lease->until, close_shard(lease->shard)));
+		if (lease->kind == HELD_HERE)
+			surplus[count++] = *lease;
+		lease->kind = GIVEN_BACK;
 	}
-	for (int place = held_count() - 1; place >= 0; place--)
-	{
-		if (find_held(held_lease_at(place).shard) == NULL)
-			held_drop(held_lease_at(place).shard);
-	}
-	held_find_end();
+	leases_publish(mine.lease, mine.count, false);
 	return count;
 }
 
@@ -433,22 +362,19 @@ find_taker(const RegistryAnswer *answer, int32 shard)
 static void
 note_loss(const Lease *lease, const char *what)
 {
-	HeldLoss loss = {.lease = *lease};
-	char	 from[LAYOUT_TIME_SIZE];
-	char	 until[LAYOUT_TIME_SIZE];
+	LeaseLoss loss = {.lease = *lease};
 
 	strlcpy(loss.what, what, sizeof(loss.what));
-	held_note_loss(&loss);
-	layout_format_time(lease->from, from, sizeof(from));
-	layout_format_time(lease->until, until, sizeof(until));
+	leases_note_loss(&loss);
 	ereport(WARNING,
 			(errmsg("the registry of snowflake shards has lost what it told "
 					"this server"),
-			 lease->shard == HELD_ANY ?
+			 lease->shard == ANY_SHARD ?
 				 errdetail("The registry says: %s.", what) :
 				 errdetail("Shard %d, leased from %s until %s: %s.",
-						   lease->shard, from, until, what),
-			 errhint(HELD_LOSS_HINT)));
+						   lease->shard, time_text(lease->from),
+						   time_text(lease->until), what),
+			 errhint(LEASE_LOSS_HINT)));
 }
 
 /* Does the answer itself name the loss of a shard's lease? */
@@ -457,7 +383,7 @@ names_loss(const RegistryAnswer *answer, int32 shard)
 {
 	for (int i = 0; i < answer->losses; i++)
 	{
-		if (answer->loss[i].shard == shard)
+		if (answer->loss[i].lease.shard == shard)
 			return true;
 	}
 	return false;
@@ -469,13 +395,12 @@ note_taken(const RegistryAnswer *answer)
 {
 	for (int i = 0; i < mine.count; i++)
 	{
-		const LeaseEntry *entry = &mine.entry[i];
-		const char		 *taker = find_taker(answer, entry->shard);
+		const Lease *lease = &mine.lease[i];
+		const char	*taker = find_taker(answer, lease->shard);
 
-		if (entry->held != GIVEN_BACK && entry->until > answer->now &&
-			taker != NULL && !names_loss(answer, entry->shard))
-			note_loss(&(Lease){entry->shard, entry->from, entry->until},
-					  psprintf("%s has it", taker));
+		if (lease->kind != GIVEN_BACK && lease->until > answer->now &&
+			taker != NULL && !names_loss(answer, lease->shard))
+			note_loss(lease, psprintf("%s has it", taker));
 	}
 }
 
@@ -483,20 +408,18 @@ note_taken(const RegistryAnswer *answer)
 static void
 note_accepted(const RegistryAnswer *answer)
 {
+	LeaseCaller *caller = &mine.caller;
+
 	note_fence();
-	mine.confirmed = FAULT(fence_confirmed) ? 0 : mine.fence;
-	if (mine.registry != 0 && mine.registry != answer->registry)
+	caller->confirmed = FAULT(fence_confirmed) ? 0 : caller->fence;
+	if (caller->registry != 0 && caller->registry != answer->registry)
 		ereport(LOG,
 				(errmsg("another registry leases snowflake shards to this "
 						"server"),
 				 errdetail("Leases of the registry before are not renewed.")));
-	mine.registry = answer->registry;
+	caller->registry = answer->registry;
 	for (int i = 0; i < answer->losses; i++)
-	{
-		const RegistryLoss *loss = &answer->loss[i];
-
-		note_loss(&(Lease){loss->shard, loss->from, loss->until}, loss->what);
-	}
+		note_loss(&answer->loss[i].lease, answer->loss[i].what);
 }
 
 /*
@@ -507,14 +430,14 @@ static bool
 give_back(const Lease *surplus, int count)
 {
 	char		  *arguments = registry_release_arguments(surplus, count);
-	RegistryCaller caller;
 	RegistryAnswer answer;
 
-	if (!propose_fence(&caller, arguments) ||
-		!registry_release(&caller, arguments, &answer, &report.failure))
+	if (!propose_fence(arguments) ||
+		!registry_call("snowflake_registry_release", &mine.caller, arguments,
+					   &answer, &report.failure))
 		return false;
 	if (answer.is_clone)
-		mine.next = 0; /* the next call for leases finds that, too */
+		mine.caller.next = 0; /* the next call for leases finds that, too */
 	else
 		note_accepted(&answer);
 	return true;
@@ -527,7 +450,7 @@ give_back(const Lease *surplus, int count)
 static void
 note_answer(const RegistryAnswer *answer, int64 asked_us)
 {
-	report.holder = mine.holder;
+	report.holder = mine.caller.holder;
 	report.answered_at = answer->now;
 	report.asked_us = asked_us;
 	report.answered_us = steady_clock_us();
@@ -536,8 +459,7 @@ note_answer(const RegistryAnswer *answer, int64 asked_us)
 	{
 		int32 shard = answer->refusal[i].shard;
 
-		if (shard == HELD_ANY || settings_name_shard(shard) ||
-			find_held(shard) != NULL)
+		if (shard == ANY_SHARD || settings_name_shard(shard) || is_held(shard))
 			report.refusal[report.refusals++] = answer->refusal[i];
 	}
 }
@@ -552,26 +474,23 @@ take_over(const RegistryAnswer *answer)
 {
 	note_taken(answer);
 	if (answer->held > 0)
-		mine.count = 0;
-	for (int i = 0; i < answer->held; i++)
-		mine.entry[mine.count++] = (LeaseEntry){
-			.from = answer->lease[i].from,
-			.until = answer->lease[i].until,
-			.shard = answer->lease[i].shard,
-			.held = HELD_HERE,
-		};
-	for (int i = 0; answer->held == 0 && i < mine.count; i++)
 	{
-		LeaseEntry *entry = &mine.entry[i];
+		mine.count = answer->held;
+		memcpy(mine.lease, answer->lease, mine.count * sizeof(Lease));
+		return;
+	}
+	for (int i = 0; i < mine.count; i++)
+	{
+		Lease *lease = &mine.lease[i];
 
-		if (find_taker(answer, entry->shard) != NULL)
+		if (find_taker(answer, lease->shard) != NULL)
 		{
 			/* nothing is left of it to be claimed */
-			entry->held = GIVEN_BACK;
-			entry->until = entry->from;
+			lease->kind = GIVEN_BACK;
+			lease->until = lease->from;
 		}
-		else if (entry->held == HELD_HERE)
-			entry->held = HELD_UNKNOWN;
+		else if (lease->kind == HELD_HERE)
+			lease->kind = HELD_UNKNOWN;
 	}
 }
 
@@ -583,7 +502,6 @@ static bool
 lease_shards(void)
 {
 	RegistryAnswer answer;
-	RegistryCaller caller;
 	int64		   asked_us;
 	int			   nheld;
 	int			   npreferred;
@@ -596,10 +514,11 @@ lease_shards(void)
 		char  *arguments =
 			registry_lease_arguments(held, nheld, preferred, npreferred);
 
-		if (!propose_fence(&caller, arguments))
+		if (!propose_fence(arguments))
 			return false;
 		asked_us = steady_clock_us();
-		if (!registry_lease(&caller, arguments, &answer, &report.failure))
+		if (!registry_call("snowflake_registry_lease", &mine.caller, arguments,
+						   &answer, &report.failure))
 			return false;
 		note_answer(&answer, asked_us);
 		if (FAULT(clone_parts) || !answer.is_clone)
@@ -615,7 +534,7 @@ lease_shards(void)
 	}
 	note_accepted(&answer);
 	take_over(&answer);
-	held_note_set_aside(answer.set_aside_shard, answer.set_aside);
+	leases_note_set_aside(answer.set_aside_shard, answer.set_aside);
 	return FAULT(lease_stored) || store();
 }
 
@@ -655,12 +574,12 @@ pause_after_attempt(void)
 static void
 attempt(void)
 {
-	HeldReport before = report;
-	int		   nbefore;
-	int32	  *shards_before = list_shards(true, &nbefore);
+	LeaseReport before = report;
+	int			nbefore;
+	int32	   *shards_before = list_shards(true, &nbefore);
 
 	report.failure.kind = REGISTRY_ANSWERED;
-	report.holder = mine.holder;
+	report.holder = mine.caller.holder;
 	pgstat_report_activity(STATE_RUNNING, "leasing shards");
 	if (settings_registry()[0] == '\0' || call_registry())
 		publish();
@@ -669,7 +588,7 @@ attempt(void)
 	log_report(&before);
 	ended_us = steady_clock_us();
 	due_us = ended_us + pause_after_attempt();
-	held_report(&report);
+	leases_report(&report);
 }
 
 /* --- Beginning and ending ----------------------------------------------- */
@@ -678,20 +597,20 @@ attempt(void)
 static void
 begin(void)
 {
-	char	   reason[HELD_REASON_SIZE];
+	char	   reason[LEASE_REASON_SIZE];
 	ServerView view;
 
 	server_view(&view);
 	incarnation = view.self.incarnation;
-	if (mine.entry == NULL)
-		mine.entry =
+	if (mine.lease == NULL)
+		mine.lease =
 			MemoryContextAllocHuge(TopMemoryContext,
 								   (layout_last_shard(settings_layout()) + 1) *
-									   sizeof(LeaseEntry));
+									   sizeof(Lease));
 	is_recorded = lease_record_read(&mine, incarnation, reason);
 	if (!is_recorded)
 		begin_anew(reason);
-	held_note_holder(mine.holder);
+	leases_note_holder(mine.caller.holder);
 	publish();
 	has_begun = true;
 	due_us = 0;
@@ -704,18 +623,18 @@ begin(void)
 static void
 end(void)
 {
-	Size		size = mine.count * sizeof(LeaseEntry);
-	LeaseEntry *before = memcpy(palloc(size + 1), mine.entry, size);
-	Lease	   *surplus = palloc((mine.count + 1) * sizeof(Lease));
-	int			count;
+	Size   size = mine.count * sizeof(Lease);
+	Lease *before = memcpy(palloc(size + 1), mine.lease, size);
+	Lease *surplus = palloc((mine.count + 1) * sizeof(Lease));
+	int	   count;
 
-	held_forget_report();
+	leases_forget_report();
 	count = close_surplus(true, surplus);
 	if (count == 0 || !store())
 		return;
 	if (!registry_connect(&report.failure))
 	{
-		memcpy(mine.entry, before, size);
+		memcpy(mine.lease, before, size);
 		(void) store();
 	}
 	else if (give_back(surplus, count) && store())
@@ -734,20 +653,15 @@ apply_settings(void)
 {
 	static bool told = false;
 
-	if (settings_want_leases() && !held_is_on())
-	{
-		held_set_on();
-		for (int32 shard = 0; shard <= layout_last_shard(settings_layout());
-			 shard++)
-			generator_close_shard(shard);
-	}
+	if (settings_want_leases() && !leases_are_on())
+		leases_set_on();
 	if (settings_leave_registry() && !told)
 		ereport(LOG, (errmsg("\"snowflake.registry\" was emptied, which takes "
 							 "a restart of this server"),
 					  errdetail("Until then this server leases from the "
 								"registry that it had.")));
 	told = settings_leave_registry();
-	held_forget_report(); /* it is about the settings of before */
+	leases_forget_report(); /* it is about the settings of before */
 	due_us = 0;
 }
 
@@ -772,7 +686,7 @@ time_to_sleep(void)
 {
 	int64 us = Max(due_us - steady_clock_us(), 0);
 
-	if (!held_is_on())
+	if (!leases_are_on())
 		return -1;
 	if (!has_begun || has_unopened())
 		return Min(us, POLL_MS * US_PER_MS);
@@ -789,7 +703,7 @@ work(void)
 		ProcessConfigFile(PGC_SIGHUP);
 		apply_settings();
 	}
-	if (!held_is_on())
+	if (!leases_are_on())
 		return;
 	if (!has_begun)
 	{
@@ -798,7 +712,7 @@ work(void)
 			return;
 		begin();
 	}
-	if (held_take_request())
+	if (leases_take_request())
 		due_us = Min(due_us, ended_us + MIN_PAUSE_US);
 	if (steady_clock_us() >= due_us)
 		attempt();
@@ -809,21 +723,12 @@ work(void)
 void
 snowflake_lease_main(Datum arg)
 {
-	MemoryContext context;
-
-	pqsignal(SIGHUP, SignalHandlerForConfigReload);
-	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
-	BackgroundWorkerUnblockSignals();
-	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
-	context = AllocSetContextCreate(TopMemoryContext, "snowflake lease",
-									ALLOCSET_DEFAULT_SIZES);
-	MemoryContextSwitchTo(context);
-	held_attach_worker();
+	leases_begin_worker();
 
 	while (!ShutdownRequestPending)
 	{
 		work();
-		MemoryContextReset(context);
+		MemoryContextReset(CurrentMemoryContext);
 		wait_for_work(time_to_sleep());
 	}
 	if (has_begun)
@@ -835,15 +740,5 @@ snowflake_lease_main(Datum arg)
 void
 lease_register_worker(void)
 {
-	BackgroundWorker worker = {0};
-
-	strlcpy(worker.bgw_name, "snowflake lease", BGW_MAXLEN);
-	strlcpy(worker.bgw_type, "snowflake lease", BGW_MAXLEN);
-	strlcpy(worker.bgw_library_name, "snowflake", BGW_MAXLEN);
-	strlcpy(worker.bgw_function_name, "snowflake_lease_main", BGW_MAXLEN);
-	worker.bgw_flags =
-		BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
-	worker.bgw_restart_time = 1;
-	RegisterBackgroundWorker(&worker);
+	worker_register("snowflake lease", "snowflake_lease_main");
 }

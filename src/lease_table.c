@@ -1,0 +1,455 @@
+/*-------------------------------------------------------------------------
+ *
+ * lease_table.c
+ *	  This server's leases, in shared memory.
+ *
+ * With snowflake.registry a server mints only on shards that it has leased, and
+ * only ids whose time lies within the lease: see lease_worker.c.  The worker that
+ * leases writes here; sessions and the horizon's worker read.
+ *
+ * A lease costs a minted id nothing:
+ *
+ *	- Its end.  The common end is the least of those of all shards that may be
+ *	  open.  The horizon is never raised past the common end.
+ *	- Its beginning.  A shard is opened when the clock has reached that, with a
+ *	  last position just before it: see positions.c.
+ *	- A shard that is not leased is closed.  Who meets one waits for its lease, or
+ *	  learns why there is none: see lease_wait.c.
+ *
+ * A session mints on the part of its snowflake.shards that is open.  It finds
+ * that part when it first needs it, and again when it meets a closed shard, or
+ * when its shards are exhausted and others have been opened since.
+ *
+ * A note about locking:
+ *	- LeaseTable is read and written under lease_lock, an LWLock, but for "is_on",
+ *	  "changes" and "asked", which are atomics, and "worker": see worker.c.
+ *	- The horizon is raised under lease_lock, shared; the common end is lowered
+ *	  under it, exclusive.  So the one never passes the other.
+ *	- A shard's spinlock may be taken while lease_lock is held; nothing waits with
+ *	  it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "bounds.h"
+#include "clock.h"
+#include "compat.h"
+#include "layout.h"
+#include "lease_table.h"
+#include "positions.h"
+#include "server.h"
+#include "settings.h"
+
+static LeaseTable *table = NULL;
+static bool		  *set_aside = NULL; /* for each shard, behind the table */
+static LWLock	  *lease_lock = NULL;
+
+/* "changes" when this session found its shards last, and what it found. */
+static uint32	  my_changes = 0;
+static OwnShards *my_shards = NULL;
+
+static Size
+shards_count(void)
+{
+	return layout_last_shard(settings_layout()) + 1;
+}
+
+static Size
+table_size(void)
+{
+	return add_size(offsetof(LeaseTable, held),
+					mul_size(shards_count(), sizeof(HeldLease)));
+}
+
+Size
+leases_shmem_size(void)
+{
+	return add_size(table_size(), shards_count());
+}
+
+void
+leases_shmem_startup(void)
+{
+	bool found;
+	bool on = settings_want_leases();
+
+	lease_lock = &GetNamedLWLockTranche(SERVER_LOCKS)[3].lock;
+	table = ShmemInitStruct("snowflake leases", leases_shmem_size(), &found);
+	set_aside = (bool *) table + table_size();
+	if (found)
+		return;
+	memset(table, 0, leases_shmem_size());
+	pg_atomic_init_u32(&table->is_on, on);
+	pg_atomic_init_u32(&table->changes, 1); /* nobody has seen it */
+	pg_atomic_init_u32(&table->asked, 0);
+	table->end = on ? DT_NOBEGIN : DT_NOEND;
+	worker_shmem_startup(&table->worker);
+}
+
+/* --- The common end, and the horizon ---------------------------------------- */
+
+/* Is nothing minted without a lease? */
+bool
+leases_are_on(void)
+{
+	return pg_atomic_read_u32(&table->is_on) != 0;
+}
+
+/* The first tick that is not before the common end.  The caller has the lock. */
+static int64
+end_tick(void)
+{
+	return layout_first_tick_from(settings_layout(), table->end);
+}
+
+/* Are ids of this tick within the leases? */
+bool
+leases_cover(int64 tick)
+{
+	bool covers;
+
+	LWLockAcquire(lease_lock, LW_SHARED);
+	covers = tick < end_tick();
+	LWLockRelease(lease_lock);
+	return covers;
+}
+
+/* Publish a horizon, as far as the leases reach. */
+void
+leases_raise_horizon(int64 tick)
+{
+	LWLockAcquire(lease_lock, LW_SHARED);
+	bounds_raise(&bounds->horizon,
+				 FAULT(lease_until) ? tick : Min(tick, end_tick()));
+	LWLockRelease(lease_lock);
+}
+
+/* --- What the worker writes --------------------------------------------------- */
+
+/*
+ * What the worker reported last is no reason any more for a shard that is not
+ * leased: it gives all shards back, or has other settings.  Wait for a report.
+ */
+void
+leases_forget_report(void)
+{
+	LWLockAcquire(lease_lock, LW_EXCLUSIVE);
+	table->ended_us = 0;
+	LWLockRelease(lease_lock);
+}
+
+/* A worker has come, or goes: what the one before it found does not count. */
+static void
+forget_failure(void)
+{
+	leases_forget_report();
+	LWLockAcquire(lease_lock, LW_EXCLUSIVE);
+	table->report.failure.kind = REGISTRY_ANSWERED;
+	LWLockRelease(lease_lock);
+}
+
+void
+leases_begin_worker(void)
+{
+	worker_begin(&table->worker, "snowflake lease", forget_failure);
+}
+
+/* Has a session asked for an attempt since this was called last? */
+bool
+leases_take_request(void)
+{
+	return pg_atomic_exchange_u32(&table->asked, 0) != 0;
+}
+
+/*
+ * From now on, and until the server is restarted, nothing is minted without a
+ * lease.
+ */
+void
+leases_set_on(void)
+{
+	LWLockAcquire(lease_lock, LW_EXCLUSIVE);
+	pg_atomic_write_u32(&table->is_on, 1);
+	table->end = DT_NOBEGIN;
+	LWLockRelease(lease_lock);
+	for (int32 shard = 0; shard < shards_count(); shard++)
+		positions_close(shard);
+}
+
+static int
+compare_leases(const void *one, const void *other)
+{
+	return ((const Lease *) one)->shard - ((const Lease *) other)->shard;
+}
+
+/* The same lease among others, which are in the order of shards; maybe renewed. */
+static const Lease *
+find_same(const Lease *lease, const Lease *among, int count)
+{
+	const Lease *found =
+		bsearch(lease, among, count, sizeof(Lease), compare_leases);
+
+	return found != NULL && found->kind != GIVEN_BACK &&
+				   found->from == lease->from ?
+			   found :
+			   NULL;
+}
+
+/* Let nobody mint on the shards of leases that are not held any more. */
+static bool
+close_dropped(const Lease *lease, int count)
+{
+	bool closed = false;
+
+	/* the worker alone writes the table, and so reads it without the lock */
+	for (int i = 0; i < table->count; i++)
+	{
+		if (find_same(&table->held[i].lease, lease, count) != NULL)
+			continue;
+		if (!FAULT(closed_before_release))
+			positions_close(table->held[i].lease.shard);
+		closed = true;
+	}
+	return closed;
+}
+
+/*
+ * May the common end count a lease?  Not if it has not begun by this server's
+ * clock, or if the horizon is past its end already; then that has to wait.
+ */
+static bool
+can_count(const Lease *lease)
+{
+	const Layout *layout = settings_layout();
+	int64		  first = layout_first_tick_from(layout, lease->from);
+	int64		  end = layout_first_tick_from(layout, lease->until);
+
+	return (FAULT(lease_begun) ||
+			layout_time_of_tick(layout, first) <= GetCurrentTimestamp()) &&
+		   (FAULT(lease_past_horizon) ||
+			end >= (int64) pg_atomic_read_u64(&bounds->horizon));
+}
+
+/*
+ * Write the table anew, and with it the common end: of those leases that are held,
+ * but of new ones only if these are to be opened.
+ */
+static void
+write_table(const Lease *lease, int count, bool opens)
+{
+	Size	   size = table->count * sizeof(HeldLease);
+	HeldLease *before = memcpy(palloc(size + 1), table->held, size);
+	HeldLease *same = before;
+	HeldLease *before_end = before + table->count;
+
+	LWLockAcquire(lease_lock, LW_EXCLUSIVE);
+	table->count = 0;
+	table->end = DT_NOEND;
+	for (int i = 0; i < count; i++)
+	{
+		HeldLease held = {.lease = lease[i]};
+		bool	  is_new;
+
+		while (same < before_end && same->lease.shard < held.lease.shard)
+			same++;
+		is_new = same == before_end ||
+				 find_same(&same->lease, &lease[i], 1) == NULL;
+		if (held.lease.kind == GIVEN_BACK || (is_new && !opens))
+			continue;
+		held.is_counted =
+			(!is_new && same->is_counted) || (opens && can_count(&held.lease));
+		if (held.is_counted)
+			table->end = Min(table->end, held.lease.until);
+		table->held[table->count++] = held;
+	}
+	if (TIMESTAMP_IS_NOEND(table->end))
+		table->end = DT_NOBEGIN;
+	LWLockRelease(lease_lock);
+	pfree(before);
+}
+
+/* Let sessions mint on the shards that the common end counts. */
+static bool
+open_counted(void)
+{
+	bool opened = false;
+
+	for (int i = 0; i < table->count; i++)
+	{
+		const HeldLease *held = &table->held[i];
+		int64			 first =
+			layout_first_tick_from(settings_layout(), held->lease.from);
+
+		if (!held->is_counted || positions_is_open(held->lease.shard))
+			continue;
+		positions_open(held->lease.shard,
+					   Max(FAULT(lease_from) ? 0 : first,
+						   (int64) pg_atomic_read_u64(&bounds->floor)));
+		opened = true;
+	}
+	return opened;
+}
+
+/*
+ * Bring what sessions see up to these leases, which are in the order of shards.
+ * First close what is not held any more, because the common end then may move
+ * past it.  Open what has begun, if that is asked for.
+ */
+void
+leases_publish(const Lease *lease, int count, bool opens)
+{
+	bool closed = close_dropped(lease, count);
+	bool opened;
+
+	write_table(lease, count, opens);
+	opened = opens && open_counted();
+	if (closed || opened)
+	{
+		(void) pg_atomic_fetch_add_u32(&table->changes, 1);
+		ConditionVariableBroadcast(&table->worker.attempted);
+	}
+}
+
+void
+leases_note_holder(uint64 holder)
+{
+	LWLockAcquire(lease_lock, LW_EXCLUSIVE);
+	table->report.holder = holder;
+	LWLockRelease(lease_lock);
+}
+
+/* An attempt has ended. */
+void
+leases_report(const LeaseReport *report)
+{
+	int64 now_us = steady_clock_us();
+
+	LWLockAcquire(lease_lock, LW_EXCLUSIVE);
+	table->report = *report;
+	table->ended_us = now_us;
+	LWLockRelease(lease_lock);
+	worker_end_attempt(&table->worker);
+}
+
+void
+leases_note_loss(const LeaseLoss *loss)
+{
+	LWLockAcquire(lease_lock, LW_EXCLUSIVE);
+	table->loss[table->losses++ % LEASE_MAX_LOSSES] = *loss;
+	LWLockRelease(lease_lock);
+}
+
+/* The registry says which shards it has reserved; -1: too many to tell. */
+void
+leases_note_set_aside(const int32 *shard, int count)
+{
+	LWLockAcquire(lease_lock, LW_EXCLUSIVE);
+	table->knows_set_aside = count < 0 ? SET_ASIDE_TOO_MANY : SET_ASIDE;
+	memset(set_aside, 0, shards_count());
+	for (int i = 0; i < count; i++)
+		set_aside[shard[i]] = true;
+	LWLockRelease(lease_lock);
+}
+
+/* --- What sessions read -------------------------------------------------------- */
+
+Worker *
+leases_worker(void)
+{
+	return &table->worker;
+}
+
+/* Ask the worker for an attempt; who waits for the worker wakes it. */
+void
+leases_ask(void)
+{
+	pg_atomic_write_u32(&table->asked, 1);
+}
+
+/* All that the worker wrote, but for the shards that are reserved. */
+LeaseTable *
+leases_copy(void)
+{
+	LeaseTable *copy;
+	Size		size;
+
+	LWLockAcquire(lease_lock, LW_SHARED);
+	size = offsetof(LeaseTable, held) + table->count * sizeof(HeldLease);
+	copy = memcpy(palloc(size), table, size);
+	LWLockRelease(lease_lock);
+	return copy;
+}
+
+/* Has the registry reserved a shard, by its last answer? */
+SetAside
+leases_set_aside(int32 shard)
+{
+	SetAside answer;
+
+	LWLockAcquire(lease_lock, LW_SHARED);
+	if (table->report.failure.kind != REGISTRY_ANSWERED)
+		answer = SET_ASIDE_UNKNOWN;
+	else if (table->knows_set_aside == SET_ASIDE && !set_aside[shard])
+		answer = SET_ASIDE_NOT;
+	else
+		answer = table->knows_set_aside;
+	LWLockRelease(lease_lock);
+	return answer;
+}
+
+/* Was a shard opened or closed since this session found its shards? */
+bool
+leases_have_changed(void)
+{
+	return my_changes != pg_atomic_read_u32(&table->changes);
+}
+
+/* Does the session's snowflake.shards name the shard, or leave it open? */
+bool
+leases_ask_for(int32 shard)
+{
+	return settings_asked_shards->count == 0 || settings_name_shard(shard);
+}
+
+/*
+ * The shards that this session mints on from now on: the open ones of those that
+ * it asks for.
+ */
+const OwnShards *
+leases_own_shards(void)
+{
+	const OwnShards *asked = settings_asked_shards;
+	OwnShards		*before = my_shards;
+	OwnShards		*own;
+
+	my_changes = pg_atomic_read_u32(&table->changes);
+	if (!leases_are_on())
+	{
+		settings_narrow_shards(asked);
+		return asked;
+	}
+	LWLockAcquire(lease_lock, LW_SHARED);
+	own = MemoryContextAlloc(TopMemoryContext,
+							 offsetof(OwnShards, shard) +
+								 (table->count + 1) * sizeof(int32));
+	*own = (OwnShards){.automatic = asked->automatic};
+	for (int i = 0; i < table->count; i++)
+	{
+		int32 shard = table->held[i].lease.shard;
+
+		if (leases_ask_for(shard) && positions_is_open(shard))
+			own->shard[own->count++] = shard;
+	}
+	LWLockRelease(lease_lock);
+	my_shards = own;
+	settings_narrow_shards(own);
+	if (before != NULL)
+		pfree(before);
+	return own;
+}

@@ -1,0 +1,59 @@
+/* lease_table.h -- this server's leases, in shared memory. See lease_table.c. */
+#ifndef SNOWFLAKE_LEASE_TABLE_H
+#define SNOWFLAKE_LEASE_TABLE_H
+
+#include "lease.h"
+#include "settings.h"
+#include "worker.h"
+
+typedef struct HeldLease
+{
+	Lease lease;
+	bool  is_counted; /* by the common end: its shard can be open */
+} HeldLease;
+
+typedef struct LeaseTable
+{
+	pg_atomic_uint32 is_on;	  /* nothing is minted without a lease */
+	pg_atomic_uint32 changes; /* how often shards were opened or closed */
+	pg_atomic_uint32 asked;	  /* a session wants an attempt */
+	Worker			 worker;
+	TimestampTz		 end;	   /* the common one; DT_NOEND: without leases */
+	int64			 ended_us; /* the last attempt, by a steady clock */
+	LeaseReport		 report;
+	int				 losses; /* the last ones are in "loss" */
+	LeaseLoss		 loss[LEASE_MAX_LOSSES];
+	SetAside		 knows_set_aside; /* SET_ASIDE: the list is there */
+	int				 count; /* of leases, in ascending order of shards */
+	HeldLease		 held[FLEXIBLE_ARRAY_MEMBER]; /* room for all shards */
+} LeaseTable;
+
+extern Size leases_shmem_size(void);
+extern void leases_shmem_startup(void);
+
+/* for sessions */
+extern bool				leases_are_on(void);
+extern bool				leases_cover(int64 tick);
+extern const OwnShards *leases_own_shards(void);
+extern bool				leases_have_changed(void);
+extern bool				leases_ask_for(int32 shard);
+extern Worker		   *leases_worker(void);
+extern void				leases_ask(void);
+extern SetAside			leases_set_aside(int32 shard);
+extern LeaseTable	   *leases_copy(void);
+
+/* for the horizon's worker */
+extern void leases_raise_horizon(int64 tick);
+
+/* for the worker that leases, alone */
+extern void leases_begin_worker(void);
+extern bool leases_take_request(void);
+extern void leases_set_on(void);
+extern void leases_publish(const Lease *lease, int count, bool opens);
+extern void leases_note_holder(uint64 holder);
+extern void leases_report(const LeaseReport *report);
+extern void leases_forget_report(void);
+extern void leases_note_loss(const LeaseLoss *loss);
+extern void leases_note_set_aside(const int32 *shard, int count);
+
+#endif /* SNOWFLAKE_LEASE_TABLE_H */

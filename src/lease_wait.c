@@ -1,0 +1,465 @@
+/*-------------------------------------------------------------------------
+ *
+ * lease_wait.c
+ *	  Waiting for a lease, or learning why there is none.
+ *
+ * A session that needs a lease asks the worker for an attempt, and waits for its
+ * end, until the lease has come.  As soon as waiting does not help, an error says
+ * why: the registry does not answer, or it has answered, and what the session needs
+ * is not there.
+ *
+ * There is no state here, and nothing to lock: what the worker wrote is copied.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_authid_d.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/timestamp.h"
+
+#include "bounds.h"
+#include "errors.h"
+#include "layout.h"
+#include "lease_wait.h"
+#include "positions.h"
+#include "settings.h"
+#include "shards.h"
+
+/* An attempt that ended so lately tells a caller what another would. */
+#define FRESH_US USECS_PER_SEC
+
+/* A list of shards in a message. */
+#define SHARDS_TEXT_SIZE 200
+
+#define CLOCK_HINT \
+	"Check the time synchronization of this server and of the registry's."
+
+/* What the server has of the shards that a session needs. */
+typedef struct Outlook
+{
+	const LeaseTable  *table;
+	const LeaseReport *report; /* in the table */
+	TimestampTz		   now;
+	bool			   is_open; /* one of them is */
+	const Lease		  *lease;	/* of one that it holds; NULL: none */
+} Outlook;
+
+/* What the server holds, for a message. */
+static char *
+describe_held(const LeaseTable *table)
+{
+	int32 *shard = palloc((table->count + 1) * sizeof(int32));
+	char   text[SHARDS_TEXT_SIZE];
+
+	if (table->count == 0)
+		return pstrdup("It holds no shard.");
+	for (int i = 0; i < table->count; i++)
+		shard[i] = table->held[i].lease.shard;
+	shards_format(shard, table->count, text, sizeof(text));
+	return psprintf("It holds %s of the registry's shards.", text);
+}
+
+/* What any user may know of a failure. */
+static const char *
+class_of_failure(RegistryFailureKind kind)
+{
+	switch (kind)
+	{
+		case REGISTRY_AWAY:
+			return "the registry cannot be reached";
+		case REGISTRY_SILENT:
+			return "the registry does not answer";
+		case REGISTRY_REFUSED:
+			return "the registry refuses this server";
+		case REGISTRY_CLOSED:
+			return "the registry is not open";
+		case REGISTRY_INVALID:
+			return "the registry's answer is not valid";
+		case REGISTRY_UNSTORED:
+			return "this server could not store its leases";
+		case REGISTRY_ANSWERED:
+			break;
+	}
+	return "the registry answers";
+}
+
+/*
+ * The registry could not be asked, or refused.  The words of the failure name
+ * hosts, databases and roles: they are for the log, and for those who may call
+ * snowflake_lease_status().  In a function with the rights of an administrator
+ * it is still the session that reads the message.
+ */
+static void
+report_registry(const RegistryFailure *failure, TimestampTz end)
+{
+	bool  is_admin = has_privs_of_role(GetSessionUserId(), ROLE_PG_MONITOR);
+	char *ended =
+		TIMESTAMP_NOT_FINITE(end) ?
+			pstrdup("This server holds no shard.") :
+			psprintf("This server's lease ended at %s.", time_text(end));
+	char *words = psprintf("%s The last attempt to lease failed: %s.", ended,
+						   failure->text);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_SYSTEM_ERROR),
+			 errmsg("cannot mint snowflake ids: %s",
+					class_of_failure(failure->kind)),
+			 errdetail("%s", is_admin ? words : ended),
+			 errdetail_log("%s", words),
+			 is_admin && failure->hint[0] != '\0' ?
+				 errhint("%s", failure->hint) :
+				 errhint("Minting goes on by itself when the registry leases "
+						 "shards to this server. Its administrator finds the "
+						 "reason in snowflake_lease_status().")));
+}
+
+/*
+ * Which refusal is about the shard?  With "auto" it is that none is free: which
+ * shard the server held before does not matter.
+ */
+static const Refusal *
+find_refusal(const LeaseReport *report, int32 shard)
+{
+	const Refusal *found = NULL;
+
+	for (int i = 0; i < report->refusals; i++)
+	{
+		const Refusal *refusal = &report->refusal[i];
+
+		if (refusal->shard == shard)
+			return refusal;
+		if (found == NULL &&
+			(shard == ANY_SHARD || refusal->kind == REFUSED_EXHAUSTED))
+			found = refusal;
+	}
+	return found;
+}
+
+/* Another server has a shard that this one had a lease of at the same time. */
+static void
+report_loss(const LeaseTable *table, const Refusal *refusal)
+{
+	const LeaseLoss *loss = NULL;
+
+	for (int i = 0; i < Min(table->losses, LEASE_MAX_LOSSES); i++)
+	{
+		if (table->loss[i].lease.shard == refusal->shard)
+			loss = &table->loss[i];
+	}
+	if (loss != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("the registry gave shard %d to another server during a "
+						"lease of this server",
+						refusal->shard),
+				 errdetail("%s has it now. The lease was from %s until %s.",
+						   refusal->other, time_text(loss->lease.from),
+						   time_text(loss->lease.until)),
+				 errhint(LEASE_LOSS_HINT)));
+}
+
+static void
+report_refusal(const LeaseTable *table, const Refusal *refusal)
+{
+	char *until = time_text(refusal->until);
+
+	switch (refusal->kind)
+	{
+		case REFUSED_TAKEN:
+			report_loss(table, refusal);
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_IN_USE),
+					 errmsg("shard %d is leased to another server",
+							refusal->shard),
+					 errdetail("%s has it until %s.", refusal->other, until),
+					 errhint("Give each server shards of its own in "
+							 "\"snowflake.shards\", or set it to \"auto\". "
+							 "If that server is gone, minting begins by "
+							 "itself then.")));
+			break;
+		case REFUSED_FENCED:
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_IN_USE),
+					 errmsg("shard %d is not free yet", refusal->shard),
+					 errdetail("The registry was fenced, or has an earlier "
+							   "lease of this server itself. No lease begins "
+							   "before %s.",
+							   until),
+					 errhint("Minting begins by itself then.")));
+			break;
+		case REFUSED_RESERVED:
+			ereport(ERROR,
+					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+					 errmsg("shard %d is reserved in the registry",
+							refusal->shard),
+					 errdetail("It is reserved for: %s.", refusal->other),
+					 errhint("Take it from \"snowflake.shards\", or call "
+							 "snowflake_registry_unreserve() in the "
+							 "registry.")));
+			break;
+		case REFUSED_EXHAUSTED:
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_IN_USE),
+					 errmsg("no shard is free in the registry"),
+					 TIMESTAMP_IS_NOEND(refusal->until) ?
+						 errdetail("All shards are reserved.") :
+						 errdetail("The next shard is free at %s.", until),
+					 errhint("Minting begins by itself then. See view "
+							 "snowflake_registry_leases in the registry.")));
+			break;
+	}
+}
+
+/* The least and the most that it can be now by the registry's clock. */
+static TimestampTz
+least_in_registry(const LeaseReport *report)
+{
+	return report->answered_at + steady_clock_us() - report->answered_us;
+}
+
+static TimestampTz
+most_in_registry(const LeaseReport *report)
+{
+	return report->answered_at + steady_clock_us() - report->asked_us;
+}
+
+/*
+ * How far this server's clock is ahead of the registry's, at least: an answer
+ * that was late is no fault of a clock.
+ */
+int64
+lease_clock_ahead_us(const LeaseReport *report)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz least = least_in_registry(report);
+	TimestampTz most = most_in_registry(report);
+
+	return now > most ? now - most : now < least ? now - least : 0;
+}
+
+/* "5 s ahead of", of this server's clock and the registry's. */
+static char *
+describe_clock(const LeaseReport *report)
+{
+	int64 ahead_us = lease_clock_ahead_us(report);
+
+	return psprintf("%s %s", duration_text(ahead_us),
+					ahead_us < 0 ? "behind" : "ahead of");
+}
+
+/* The clock is not within the lease, and the registry answers. */
+static void
+report_clock(const Outlook *outlook, TimestampTz bound)
+{
+	bool is_ahead = outlook->now >= bound;
+
+	ereport(ERROR,
+			(errcode(ERRCODE_SYSTEM_ERROR),
+			 errmsg("clock is %s %s the lease of this server's shards",
+					duration_text(outlook->now - bound),
+					is_ahead ? "ahead of" : "behind"),
+			 errdetail("The lease %s at %s, and the clock is at %s, %s the "
+					   "registry's.",
+					   is_ahead ? "ends" : "begins", time_text(bound),
+					   time_text(outlook->now),
+					   describe_clock(outlook->report)),
+			 errhint(CLOCK_HINT)));
+}
+
+/* The lease is over, and its renewal came too late. */
+static void
+report_late(const LeaseReport *report, TimestampTz end)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_SYSTEM_ERROR),
+			 errmsg("the lease of this server's shards ended before it was "
+					"renewed"),
+			 errdetail("It ended at %s. The registry's last answer took %s.",
+					   time_text(end),
+					   duration_text(report->answered_us - report->asked_us)),
+			 errhint("Minting goes on by itself when an answer comes in time. "
+					 "Look for what delays the answers, or set "
+					 "\"snowflake.lease\" to several times as long.")));
+}
+
+/*
+ * The lease is over by this server's clock.  Raise an error if the registry's is
+ * not there yet, or was not when it answered.
+ */
+static void
+report_over(const Outlook *outlook, TimestampTz end)
+{
+	if (most_in_registry(outlook->report) < end)
+		report_clock(outlook, end);
+	if (least_in_registry(outlook->report) < end)
+		report_late(outlook->report, end);
+}
+
+/* A lease ends before ids that this server may have minted already. */
+static void
+report_horizon(const LeaseReport *report, TimestampTz until)
+{
+	TimestampTz horizon =
+		layout_time_of_tick(settings_layout(),
+							(int64) pg_atomic_read_u64(&bounds->horizon));
+
+	ereport(ERROR,
+			(errcode(ERRCODE_SYSTEM_ERROR),
+			 errmsg("snowflake horizon is %s ahead of the lease of this "
+					"server's shards",
+					duration_text(horizon - until)),
+			 errdetail("The lease ends at %s, and the horizon is %s. The "
+					   "clock is %s the registry's.",
+					   time_text(until), time_text(horizon),
+					   describe_clock(report)),
+			 errhint(CLOCK_HINT
+					 " Minting goes on by itself when the lease is renewed "
+					 "past the horizon.")));
+}
+
+/* The server holds a lease that its shard cannot be opened with. */
+static void
+report_not_open(const Outlook *outlook)
+{
+	const Lease *lease = outlook->lease;
+
+	if (outlook->now < lease->from)
+		report_clock(outlook, lease->from);
+	if (outlook->now >= lease->until)
+	{
+		report_over(outlook, lease->until);
+		report_late(outlook->report, lease->until);
+	}
+	report_horizon(outlook->report, lease->until);
+}
+
+/* Nobody has asked the registry for it. */
+static void
+report_not_asked(const LeaseTable *table, int32 shard)
+{
+	if (settings_registry()[0] == '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("there is no registry to lease snowflake shards from"),
+				 errdetail("\"snowflake.shards\" is \"auto\", or was since "
+						   "this server started."),
+				 errhint("Set \"snowflake.registry\"; or set "
+						 "\"snowflake.shards\" to a list, and restart the "
+						 "server.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 shard == ANY_SHARD ?
+				 errmsg("no shard is leased to this server") :
+				 errmsg("shard %d is not leased to this server", shard),
+			 errdetail("%s", describe_held(table)),
+			 errhint("A server leases the shards of the \"snowflake.shards\" "
+					 "of its configuration file. For a database or a role it "
+					 "can only name some of these.")));
+}
+
+/* Has the last attempt ended since the wait began, or just before? */
+static bool
+is_fresh(const WorkerWait *wait, LeaseTable *table)
+{
+	uint64 attempts = pg_atomic_read_u64(&table->worker.attempts);
+
+	return attempts > wait->attempts ||
+		   (attempts > 0 && steady_clock_us() - table->ended_us < FRESH_US);
+}
+
+static void
+look_out(Outlook *outlook, int32 shard)
+{
+	for (int i = 0; i < outlook->table->count; i++)
+	{
+		const Lease *lease = &outlook->table->held[i].lease;
+
+		if (shard == ANY_SHARD ? !leases_ask_for(lease->shard) :
+								 lease->shard != shard)
+			continue;
+		outlook->is_open |= positions_is_open(lease->shard);
+		outlook->lease = lease;
+	}
+}
+
+/* Raise an error if waiting does not help. */
+static void
+report_hopeless(const WorkerWait *wait, LeaseTable *table, int32 shard)
+{
+	const LeaseReport *report = &table->report;
+	Outlook			   outlook = {.table = table,
+								  .report = report,
+								  .now = GetCurrentTimestamp()};
+	const Refusal	  *refusal;
+
+	look_out(&outlook, shard);
+	if (outlook.is_open && outlook.now < table->end)
+		return;
+	if (report->failure.kind != REGISTRY_ANSWERED)
+		report_registry(&report->failure, table->end);
+	if (!is_fresh(wait, table))
+		return;
+	if (outlook.is_open && report->answered_at != 0)
+		report_over(&outlook, table->end);
+	if (outlook.lease != NULL && !outlook.is_open)
+	{
+		/* its clock may be about to reach the lease */
+		if (wait->waited_us >= settings_clock_tolerance_ms() * US_PER_MS)
+			report_not_open(&outlook);
+		return;
+	}
+	if (shard == ANY_SHARD && settings_asked_shards->count > 0)
+		shard = settings_asked_shards->shard[0];
+	refusal = find_refusal(report, shard);
+	if (refusal != NULL)
+		report_refusal(table, refusal);
+	if (outlook.is_open && report->answered_at != 0)
+		report_late(report, table->end);
+	report_not_asked(table, shard);
+}
+
+/* Ask the worker for an attempt, and wait for its end. */
+static void
+wait_for_attempt(WorkerWait *wait)
+{
+	static WaitName event = {"SnowflakeLease", 0};
+
+	leases_ask();
+	worker_wait(leases_worker(), wait, &event);
+}
+
+/*
+ * Wait for the worker to lease a shard, or any that the session asks for, or to
+ * renew its leases.  Call it in a loop until what you wait for has come.  The
+ * first call does not wait: look again.  Raises why it cannot come.
+ */
+void
+lease_wait(WorkerWait *wait, int32 shard)
+{
+	LeaseTable *table;
+
+	if (worker_begin_wait(leases_worker(), wait))
+		return;
+	table = leases_copy();
+	report_hopeless(wait, table, shard);
+	pfree(table);
+	wait_for_attempt(wait);
+}
+
+/*
+ * Has the registry reserved a shard?  What it said last can be old, so wait for
+ * an answer.
+ */
+SetAside
+lease_wait_for_set_aside(int32 shard)
+{
+	WorkerWait wait = {0};
+
+	(void) worker_begin_wait(leases_worker(), &wait);
+	while (pg_atomic_read_u64(&leases_worker()->attempts) == wait.attempts)
+		wait_for_attempt(&wait);
+	ConditionVariableCancelSleep();
+	return leases_set_aside(shard);
+}

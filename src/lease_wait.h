@@ -1,0 +1,11 @@
+/* lease_wait.h -- waiting for a lease, or learning why there is none. */
+#ifndef SNOWFLAKE_LEASE_WAIT_H
+#define SNOWFLAKE_LEASE_WAIT_H
+
+#include "lease_table.h"
+
+extern void		lease_wait(WorkerWait *wait, int32 shard);
+extern SetAside lease_wait_for_set_aside(int32 shard);
+extern int64	lease_clock_ahead_us(const LeaseReport *report);
+
+#endif /* SNOWFLAKE_LEASE_WAIT_H */

@@ -1,0 +1,201 @@
+/*-------------------------------------------------------------------------
+ *
+ * positions.c
+ *	  One word a shard: how far it is minted, and whether it is open.
+ *
+ * The state of a shard is one word, the position (tick << sequence_bits |
+ * sequence) of its last id, and every id of a shard takes a position above it:
+ * see take() in mint.c.
+ *
+ * With a registry a shard that is not leased is closed: its last position is
+ * after all others, so that nobody takes one.  Nothing else says whether a shard is
+ * open.
+ *
+ * A note about locking: ShardState is read and written under ShardState.lock, a
+ * spinlock held for a comparison and some stores; nothing that can fail, wait or
+ * be interrupted happens under it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "storage/shmem.h"
+#include "storage/spin.h"
+#include "utils/timestamp.h"
+
+#include "bounds.h"
+#include "clock.h"
+#include "layout.h"
+#include "positions.h"
+#include "settings.h"
+
+/* How often the log tells of a clock that is behind. */
+#define CLOCK_LOG_INTERVAL_US (10 * USECS_PER_SEC)
+
+typedef struct PositionsState
+{
+	pg_atomic_uint64 reset_at;		  /* when the counters were set to 0 */
+	pg_atomic_uint64 log_clock_after; /* by a clock that nobody can set */
+} PositionsState;
+
+StaticAssertDecl(sizeof(ShardState) <= PG_CACHE_LINE_SIZE &&
+					 sizeof(PositionsState) <= PG_CACHE_LINE_SIZE,
+				 "each fits a cache line");
+
+/* In shared memory, one piece: a cache line, the shards. */
+static PositionsState *positions = NULL;
+PaddedShard			  *shards = NULL;
+
+Size
+positions_shmem_size(void)
+{
+	/* room to begin at a cache line */
+	return mul_size(layout_last_shard(settings_layout()) + 3,
+					sizeof(PaddedShard));
+}
+
+void
+positions_shmem_startup(void)
+{
+	bool  found;
+	char *start = ShmemInitStruct("snowflake", positions_shmem_size(), &found);
+
+	start = (char *) TYPEALIGN(PG_CACHE_LINE_SIZE, start);
+	positions = (PositionsState *) start;
+	shards = (PaddedShard *) (start + PG_CACHE_LINE_SIZE);
+	if (found)
+		return;
+	pg_atomic_init_u64(&positions->reset_at, (uint64) GetCurrentTimestamp());
+	pg_atomic_init_u64(&positions->log_clock_after, 0);
+	for (int64 i = 0; i <= layout_last_shard(settings_layout()); i++)
+	{
+		memset(&shards[i], 0, sizeof(PaddedShard));
+		SpinLockInit(&shards[i].state.lock);
+		shards[i].state.last = settings_want_leases() ? NEVER : -1;
+		shards[i].state.opened = shards[i].state.before = -1;
+	}
+}
+
+/* --- Opening and closing: for the worker that leases shards ------------------ */
+
+/* The position of the last id, whether the shard is open or not. */
+static inline int64
+last_minted(const ShardState *state)
+{
+	return state->last == NEVER || state->last == state->opened ?
+			   state->before :
+			   state->last;
+}
+
+/*
+ * Let a shard be minted on from a tick on.  The latest tick is raised first, so
+ * that no shard is ever ahead of it.
+ */
+void
+positions_open(int32 shard, int64 tick)
+{
+	const Layout *layout = settings_layout();
+	ShardState	 *state = &shards[shard].state;
+
+	bounds_raise(&bounds->latest, tick);
+	SpinLockAcquire(&state->lock);
+	if (state->last == NEVER)
+		state->last = state->opened =
+			Max(state->before, layout_position(layout, tick, 0) - 1);
+	SpinLockRelease(&state->lock);
+}
+
+/* Let nobody mint on a shard any more. */
+void
+positions_close(int32 shard)
+{
+	ShardState *state = &shards[shard].state;
+
+	SpinLockAcquire(&state->lock);
+	state->before = last_minted(state);
+	state->last = NEVER;
+	SpinLockRelease(&state->lock);
+}
+
+/*
+ * The tick after the last one that ids were, or may have been, minted in on a
+ * shard that is open: at least the one that it was opened with.
+ */
+int64
+positions_end(int32 shard)
+{
+	ShardState *state = &shards[shard].state;
+	int64		end;
+
+	SpinLockAcquire(&state->lock);
+	end = layout_position_tick(settings_layout(),
+							   Max(last_minted(state), state->opened)) +
+		  1;
+	SpinLockRelease(&state->lock);
+	return end;
+}
+
+/* May sessions mint on the shard? */
+bool
+positions_is_open(int32 shard)
+{
+	ShardState *state = &shards[shard].state;
+	bool		is_open;
+
+	SpinLockAcquire(&state->lock);
+	is_open = state->last != NEVER;
+	SpinLockRelease(&state->lock);
+	return is_open;
+}
+
+/* --- Counters ----------------------------------------------------------------- */
+
+void
+positions_count_wait(int32 shard, int64 us)
+{
+	SpinLockAcquire(&shards[shard].state.lock);
+	shards[shard].state.counters.waited_us += us;
+	SpinLockRelease(&shards[shard].state.lock);
+}
+
+/* Is it to be logged, too? */
+bool
+positions_count_clock_behind(int32 shard)
+{
+	SpinLockAcquire(&shards[shard].state.lock);
+	shards[shard].state.counters.clock_behind++;
+	SpinLockRelease(&shards[shard].state.lock);
+	return may_log_now(&positions->log_clock_after, CLOCK_LOG_INTERVAL_US);
+}
+
+void
+positions_read(int32 shard, ShardStats *stats)
+{
+	ShardState *state = &shards[shard].state;
+	int64		last;
+
+	SpinLockAcquire(&state->lock);
+	last = last_minted(state);
+	stats->counters = state->counters;
+	SpinLockRelease(&state->lock);
+	stats->has_minted = last >= 0;
+	stats->last_id = layout_id_at(settings_layout(), last, shard);
+}
+
+TimestampTz
+positions_reset_at(void)
+{
+	return (TimestampTz) pg_atomic_read_u64(&positions->reset_at);
+}
+
+void
+positions_reset_counters(void)
+{
+	for (int64 i = 0; i <= layout_last_shard(settings_layout()); i++)
+	{
+		SpinLockAcquire(&shards[i].state.lock);
+		memset(&shards[i].state.counters, 0, sizeof(ShardCounters));
+		SpinLockRelease(&shards[i].state.lock);
+	}
+	pg_atomic_write_u64(&positions->reset_at, (uint64) GetCurrentTimestamp());
+}

@@ -1,0 +1,62 @@
+/* positions.h -- one word a shard: how far it is minted. See positions.c. */
+#ifndef SNOWFLAKE_POSITIONS_H
+#define SNOWFLAKE_POSITIONS_H
+
+#include "datatype/timestamp.h"
+#include "storage/spin.h"
+
+/* The last position of a shard that is closed; it has a successor. */
+#define NEVER (PG_INT64_MAX - 1)
+
+/* What happened on a shard since the counters were set to 0. */
+typedef struct ShardCounters
+{
+	int64 minted;		/* ids */
+	int64 exhausted;	/* times that a call found a tick exhausted */
+	int64 clock_behind; /* calls that met a clock that was behind */
+	int64 waited_us;	/* by all calls together */
+} ShardCounters;
+
+typedef struct ShardState
+{
+	slock_t		  lock;
+	int64		  last; /* position of the last id; -1 before any */
+	ShardCounters counters;
+	int64		  opened; /* what "last" was when the shard was opened */
+	int64		  before; /* the last id's position then */
+} ShardState;
+
+/* Each in a cache line of its own, so that neighbours do not disturb. */
+typedef union PaddedShard
+{
+	ShardState state;
+	char	   padding[PG_CACHE_LINE_SIZE];
+} PaddedShard;
+
+typedef struct ShardStats
+{
+	ShardCounters counters;
+	bool		  has_minted; /* since the server started */
+	int64		  last_id;	  /* meaningless before any */
+} ShardStats;
+
+/* In shared memory, one for each shard of the layout. */
+extern PaddedShard *shards;
+
+extern Size positions_shmem_size(void);
+extern void positions_shmem_startup(void);
+
+/* for the worker that leases shards */
+extern void	 positions_open(int32 shard, int64 tick);
+extern void	 positions_close(int32 shard);
+extern int64 positions_end(int32 shard);
+
+extern bool positions_is_open(int32 shard);
+extern void positions_count_wait(int32 shard, int64 us);
+extern bool positions_count_clock_behind(int32 shard);
+
+extern void		   positions_read(int32 shard, ShardStats *stats);
+extern TimestampTz positions_reset_at(void);
+extern void		   positions_reset_counters(void);
+
+#endif /* SNOWFLAKE_POSITIONS_H */

@@ -1,0 +1,356 @@
+/*-------------------------------------------------------------------------
+ *
+ * status.c
+ *	  Functions of SQL that only tell: what the views show.
+ *
+ * The state lives where it is used.  Here it is only read, a shard, a session or
+ * a room at a time, so a view is exact for each row, and no snapshot of them all.
+ * There is no state here, and nothing to lock.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type_d.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+#include "compat.h"
+#include "errors.h"
+#include "horizon.h"
+#include "identity.h"
+#include "layout.h"
+#include "lease_wait.h"
+#include "positions.h"
+#include "server.h"
+#include "sessions.h"
+#include "settings.h"
+#include "sql.h"
+
+PG_FUNCTION_INFO_V1(snowflake_layouts);
+PG_FUNCTION_INFO_V1(snowflake_stat_shards);
+PG_FUNCTION_INFO_V1(snowflake_stat_backends);
+PG_FUNCTION_INFO_V1(snowflake_stat_reset);
+PG_FUNCTION_INFO_V1(snowflake_horizon);
+PG_FUNCTION_INFO_V1(snowflake_is_before_horizon);
+PG_FUNCTION_INFO_V1(snowflake_leases);
+PG_FUNCTION_INFO_V1(snowflake_lease_status);
+
+static Datum
+interval_of(int64 us)
+{
+	Interval *interval = palloc0(sizeof(Interval));
+
+	interval->time = us;
+	return IntervalPGetDatum(interval);
+}
+
+static Datum
+time_of_id(const Layout *layout, int64 id)
+{
+	return TimestampTzGetDatum(
+		layout_time_of_tick(layout, layout_tick(layout, id)));
+}
+
+/* --- Layouts -------------------------------------------------------------- */
+
+static void
+put_layout(ReturnSetInfo *result, const Layout *layout, const char *name,
+		   const char *source, bool in_use)
+{
+	char fields[LAYOUT_TEXT_SIZE];
+	char specification[LAYOUT_TEXT_SIZE];
+	Row	 row = {0};
+
+	layout_format_fields(layout, fields, sizeof(fields));
+	layout_format(layout, specification, sizeof(specification));
+	row_add_text(&row, name);
+	row_add(&row, BoolGetDatum(in_use), false);
+	row_add(&row, TimestampTzGetDatum(layout->epoch), false);
+	row_add(&row, interval_of(layout->tick_us), false);
+	row_add_text(&row, fields);
+	row_add(&row, Int64GetDatum(layout_last_shard(layout) + 1), false);
+	row_add(&row, Int64GetDatum(layout_last_sequence(layout) + 1), false);
+	row_add(&row,
+			TimestampTzGetDatum(
+				layout_time_of_tick(layout, layout->last_mint_tick)),
+			false);
+	row_add_text(&row, specification);
+	row_add_text(&row, source);
+	put_row(result, &row);
+}
+
+/* The presets, and the server's own layout where it is none of them. */
+Datum
+snowflake_layouts(PG_FUNCTION_ARGS)
+{
+	static const Oid columns[] = {TEXTOID,	   BOOLOID,		   TIMESTAMPTZOID,
+								  INTERVALOID, TEXTOID,		   INT8OID,
+								  INT8OID,	   TIMESTAMPTZOID, TEXTOID,
+								  TEXTOID};
+	ReturnSetInfo	*result = result_rows(fcinfo, columns, lengthof(columns));
+	const Layout	*own = settings_preloaded() ? settings_layout() : NULL;
+	const LayoutPreset *own_preset = own ? layout_preset_of(own) : NULL;
+
+	for (int i = 0; i < layout_preset_count; i++)
+	{
+		const LayoutPreset *preset = &layout_presets[i];
+		Layout				layout;
+		LayoutError			error;
+
+		if (!layout_parse(preset->name, strlen(preset->name), &layout, &error))
+			report_invalid_layout(&error);
+		put_layout(result, &layout, preset->name, preset->source,
+				   preset == own_preset);
+	}
+	if (own != NULL && own_preset == NULL)
+		put_layout(result, own, "custom", "snowflake.layout", true);
+	return (Datum) 0;
+}
+
+/* --- Shards and sessions ---------------------------------------------------- */
+
+/* A row for each shard that has minted, or that a call waited for. */
+Datum
+snowflake_stat_shards(PG_FUNCTION_ARGS)
+{
+	static const Oid columns[] = {INT4OID,		  INT8OID,		 INT8OID,
+								  INT8OID,		  INTERVALOID,	 INT8OID,
+								  TIMESTAMPTZOID, TIMESTAMPTZOID};
+	const Layout	*layout = server_layout();
+	ReturnSetInfo	*result = result_rows(fcinfo, columns, lengthof(columns));
+	TimestampTz		 reset_at = positions_reset_at();
+
+	for (int64 shard = 0; shard <= layout_last_shard(layout); shard++)
+	{
+		ShardStats			 stats;
+		const ShardCounters *counters = &stats.counters;
+		Row					 row = {0};
+
+		positions_read(shard, &stats);
+		if (!stats.has_minted && counters->waited_us == 0 &&
+			counters->clock_behind == 0)
+			continue;
+		row_add(&row, Int32GetDatum(shard), false);
+		row_add(&row, Int64GetDatum(counters->minted), false);
+		row_add(&row, Int64GetDatum(counters->exhausted), false);
+		row_add(&row, Int64GetDatum(counters->clock_behind), false);
+		row_add(&row, interval_of(counters->waited_us), false);
+		row_add(&row, Int64GetDatum(stats.last_id), !stats.has_minted);
+		row_add(&row, time_of_id(layout, stats.last_id), !stats.has_minted);
+		row_add(&row, TimestampTzGetDatum(reset_at), false);
+		put_row(result, &row);
+	}
+	return (Datum) 0;
+}
+
+/* A row for each session that has tried to mint. */
+Datum
+snowflake_stat_backends(PG_FUNCTION_ARGS)
+{
+	static const Oid columns[] = {INT4OID,		  INT4OID, INT8OID,
+								  INT8OID,		  INT8OID, INTERVALOID,
+								  TIMESTAMPTZOID, INT8OID};
+	const Layout	*layout = server_layout();
+	ReturnSetInfo	*result = result_rows(fcinfo, columns, lengthof(columns));
+
+	for (int i = 0; i < MaxBackends; i++)
+	{
+		SessionStats stats;
+		Row			 row = {0};
+		bool		 holds_mark;
+
+		if (!sessions_read(i, &stats))
+			continue;
+		holds_mark = stats.held_tick != NO_TICK;
+		row_add(&row, Int32GetDatum(stats.pid), false);
+		row_add(&row, Int32GetDatum(layout_shard(layout, stats.last_id)),
+				stats.minted == 0);
+		row_add(&row, Int64GetDatum(stats.last_id), stats.minted == 0);
+		row_add(&row, Int64GetDatum(stats.minted), false);
+		row_add(&row, Int64GetDatum(stats.waits), false);
+		row_add(&row, interval_of(stats.waited_us), false);
+		row_add(&row,
+				TimestampTzGetDatum(
+					layout_time_of_tick(layout, stats.held_tick)),
+				!holds_mark);
+		row_add(&row, Int64GetDatum(stats.first_id),
+				!holds_mark || stats.first_id == NO_ID);
+		put_row(result, &row);
+	}
+	return (Datum) 0;
+}
+
+Datum
+snowflake_stat_reset(PG_FUNCTION_ARGS)
+{
+	(void) settings_layout();
+	positions_reset_counters();
+	PG_RETURN_VOID();
+}
+
+/* --- The horizon --------------------------------------------------------------- */
+
+/* The horizon as it is on disk, what the worker does, and who stored it. */
+Datum
+snowflake_horizon(PG_FUNCTION_ARGS)
+{
+	static const Oid columns[] = {TIMESTAMPTZOID, FLOAT8OID, TIMESTAMPTZOID,
+								  TEXTOID,		  TEXTOID,	 TIMESTAMPTZOID,
+								  TEXTOID,		  TEXTOID,	 TEXTOID};
+	static const char *const waits[] = {NULL, "disk", "synchronous standby"};
+	TupleDesc	type = result_row(fcinfo, columns, lengthof(columns));
+	ServerView	server;
+	HorizonView worker;
+	bool		is_none;
+	Row			row = {0};
+
+	(void) settings_layout(); /* the library must be preloaded */
+	server_view(&server);
+	horizon_view(&worker);
+	is_none = TIMESTAMP_IS_NOBEGIN(server.horizon);
+	row_add(&row, TimestampTzGetDatum(server.horizon), is_none);
+	row_add(&row,
+			Float8GetDatum(
+				is_none ? 0 : (server.horizon - GetCurrentTimestamp()) / 1e6),
+			is_none);
+	row_add(&row, TimestampTzGetDatum(worker.renewed_at),
+			worker.renewed_at == 0);
+	row_add_text(&row, worker.failed ? worker.trouble.reason : NULL);
+	row_add_text(&row, waits[worker.waits_for]);
+	row_add(&row, TimestampTzGetDatum(worker.waits_since),
+			worker.waits_for == WAITS_FOR_NOTHING);
+	row_add_text(&row, server.self.incarnation == 0 || server.self.standby ?
+						   NULL :
+						   identity_text(server.self.incarnation));
+	row_add_text(&row,
+				 server.is_clone ? identity_text(server.self.clone_of) : NULL);
+	row_add_text(&row, server.is_clone ? server.self.evidence : NULL);
+	PG_RETURN_DATUM(row_datum(type, &row));
+}
+
+/* Whether an id is not after the horizon, as no mark of this server is. */
+Datum
+snowflake_is_before_horizon(PG_FUNCTION_ARGS)
+{
+	const Layout *layout = settings_layout();
+	ServerView	  view;
+
+	server_view(&view);
+	PG_RETURN_BOOL(
+		layout_time_of_tick(layout, layout_tick(layout, PG_GETARG_INT64(0))) <=
+		view.horizon);
+}
+
+/* --- Leases --------------------------------------------------------------------- */
+
+static bool
+is_held(const LeaseTable *table, int32 shard)
+{
+	for (int i = 0; i < table->count; i++)
+	{
+		if (table->held[i].lease.shard == shard)
+			return true;
+	}
+	return false;
+}
+
+/* The shards that this server has leased, and those that it cannot get. */
+Datum
+snowflake_leases(PG_FUNCTION_ARGS)
+{
+	static const Oid columns[] = {INT4OID, BOOLOID, TIMESTAMPTZOID,
+								  TIMESTAMPTZOID, TEXTOID};
+	LeaseTable		*now;
+	ReturnSetInfo	*result;
+
+	(void) settings_layout();
+	now = leases_copy();
+	result = result_rows(fcinfo, columns, lengthof(columns));
+	for (int i = 0; i < now->count; i++)
+	{
+		const Lease *lease = &now->held[i].lease;
+		Row			 row = {0};
+
+		row_add(&row, Int32GetDatum(lease->shard), false);
+		row_add(&row, BoolGetDatum(true), false);
+		row_add(&row, TimestampTzGetDatum(lease->from), false);
+		row_add(&row, TimestampTzGetDatum(lease->until), false);
+		row_add_text(&row, NULL);
+		put_row(result, &row);
+	}
+	for (int i = 0; i < now->report.refusals; i++)
+	{
+		const Refusal *refusal = &now->report.refusal[i];
+		Row			   row = {0};
+
+		if (refusal->shard == ANY_SHARD || is_held(now, refusal->shard))
+			continue;
+		row_add(&row, Int32GetDatum(refusal->shard), false);
+		row_add(&row, BoolGetDatum(false), false);
+		row_add(&row, (Datum) 0, true);
+		row_add(&row, TimestampTzGetDatum(refusal->until),
+				TIMESTAMP_IS_NOEND(refusal->until));
+		row_add_text(&row, refusal->other[0] != '\0' ? refusal->other : NULL);
+		put_row(result, &row);
+	}
+	return (Datum) 0;
+}
+
+/* The last loss, for people; NULL: there was none. */
+static const char *
+describe_last_loss(const LeaseTable *table)
+{
+	const LeaseLoss *loss;
+
+	if (table->losses == 0)
+		return NULL;
+	loss = &table->loss[(table->losses - 1) % LEASE_MAX_LOSSES];
+	if (loss->lease.shard == ANY_SHARD)
+		return loss->what;
+	return psprintf("shard %d, from %s until %s: %s", loss->lease.shard,
+					time_text(loss->lease.from), time_text(loss->lease.until),
+					loss->what);
+}
+
+/* What the worker that leases shards knows of the registry. */
+Datum
+snowflake_lease_status(PG_FUNCTION_ARGS)
+{
+	static const Oid   columns[] = {TEXTOID,		TEXTOID,		INT4OID,
+									TIMESTAMPTZOID, TIMESTAMPTZOID, FLOAT8OID,
+									TEXTOID,		INT4OID,		TEXTOID,
+									BOOLOID};
+	TupleDesc		   type = result_row(fcinfo, columns, lengthof(columns));
+	LeaseTable		  *now;
+	const LeaseReport *report;
+	bool			   never;
+	Row				   row = {0};
+
+	(void) settings_layout();
+	now = leases_copy();
+	report = &now->report;
+	never = report->answered_at == 0;
+	row_add_text(&row, !leases_are_on()					? "off" :
+					   now->count == 0					? "none" :
+					   now->end > GetCurrentTimestamp() ? "held" :
+														  "ended");
+	row_add_text(&row,
+				 report->holder != 0 ? identity_text(report->holder) : NULL);
+	row_add(&row, Int32GetDatum(now->count), false);
+	row_add(&row, TimestampTzGetDatum(now->end),
+			TIMESTAMP_NOT_FINITE(now->end));
+	row_add(&row, TimestampTzGetDatum(report->answered_at), never);
+	row_add(&row,
+			Float8GetDatum(never ? 0 : lease_clock_ahead_us(report) / 1e6),
+			never);
+	row_add_text(&row, report->failure.kind != REGISTRY_ANSWERED ?
+						   report->failure.text :
+						   NULL);
+	row_add(&row, Int32GetDatum(now->losses), false);
+	row_add_text(&row, describe_last_loss(now));
+	row_add(&row, BoolGetDatum(settings_leave_registry()), false);
+	PG_RETURN_DATUM(row_datum(type, &row));
+}
