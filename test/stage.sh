@@ -41,8 +41,9 @@ else
     exit 1
 fi
 
-make -s -j"$(nproc)" "$@"
-make -s install DESTDIR="$destination" "$@" >/dev/null
+# a server looks for bitcode only where it is installed itself
+make -s -j"$(nproc)" with_llvm=no "$@"
+make -s install with_llvm=no DESTDIR="$destination" "$@" >/dev/null
 
 mkdir -p "$stage"
 cat test/snowflake.conf - >"$stage/server.conf" <<END
