@@ -35,7 +35,6 @@ OBJS = \
 	src/server.o \
 	src/sessions.o \
 	src/settings.o \
-	src/shard_hash.o \
 	src/shards.o \
 	src/sql.o \
 	src/status.o \

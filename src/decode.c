@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * decode.c
- *	  SQL functions that take ids apart and put them together.
+ *	  SQL functions that take ids apart and put them together, and hash partitions
+ *	  by shard.
  *
  * A thin layer over layout.c.  Each function comes in two forms that share
  * one body: with a layout argument, a pure function of its arguments, and
@@ -28,8 +29,8 @@
 #include "compat.h"
 #include "errors.h"
 #include "layout.h"
-#include "sql.h"
 #include "server.h"
+#include "sql.h"
 
 PG_FUNCTION_INFO_V1(snowflake_decode);
 PG_FUNCTION_INFO_V1(snowflake_decode_support);
@@ -40,6 +41,12 @@ PG_FUNCTION_INFO_V1(snowflake_sequence);
 PG_FUNCTION_INFO_V1(snowflake_encode);
 PG_FUNCTION_INFO_V1(snowflake_floor);
 PG_FUNCTION_INFO_V1(snowflake_ceil);
+PG_FUNCTION_INFO_V1(snowflake_shard_hash);
+PG_FUNCTION_INFO_V1(snowflake_shard_hash_int4);
+PG_FUNCTION_INFO_V1(snowflake_shard_hash_int2);
+
+/* What hash_combine64(0, hash) of the server adds to a hash value. */
+#define HASH_COMBINE_CONSTANT UINT64CONST(0x49a0f4dd15e5a8e3)
 
 /* What a call site remembers from one call to the next. */
 typedef struct CallSite
@@ -348,4 +355,38 @@ snowflake_ceil(PG_FUNCTION_ARGS)
 
 	PG_RETURN_INT64(layout_pack(layout, tick_argument(layout, time), 0, 0) |
 					layout_mask(layout->timestamp_shift));
+}
+
+/* --- Hash partitions by shard: operator class snowflake_shard_ops ------------- */
+
+/*
+ * Hash partitioning takes the remainder of the sum of a constant and the hash
+ * value that the operator class's second support function gives.  Ours gives
+ * the shard less that constant, so that shard s is in remainder s % modulus.  The
+ * seed, which all of these have for a second argument, serves hashes that must
+ * differ from others; this one must not.
+ */
+static Datum
+shard_hash(int64 id)
+{
+	PG_RETURN_UINT64((uint64) layout_shard(server_layout(), id) -
+					 HASH_COMBINE_CONSTANT);
+}
+
+Datum
+snowflake_shard_hash(PG_FUNCTION_ARGS)
+{
+	return shard_hash(PG_GETARG_INT64(0));
+}
+
+Datum
+snowflake_shard_hash_int4(PG_FUNCTION_ARGS)
+{
+	return shard_hash(PG_GETARG_INT32(0));
+}
+
+Datum
+snowflake_shard_hash_int2(PG_FUNCTION_ARGS)
+{
+	return shard_hash(PG_GETARG_INT16(0));
 }

@@ -17,7 +17,7 @@
  *	   survives a loss of power: see record.c.
  *	2. It logs the same record as a page, flushes the WAL, and waits for
  *	   synchronous standbys as a commit does.
- *	3. Only then it raises the bound in shared memory: see bounds.h.
+ *	3. Only then it raises the bound in shared memory: see positions.c.
  *
  * What each reader may assume:
  *	- A session that sees the horizon H knows that a record of H or later
@@ -25,7 +25,7 @@
  *	  before H, however slow it is: the record never goes down while a session
  *	  lives.
  *	- The worker, once recovery has ended, reads the file and the page, raises
- *	  the floor to the later of the two horizons, and only then publishes a
+ *	  the found horizon to the later of the two, and only then publishes a
  *	  first horizon.  Until then nobody mints.
  *	- A server that is shut down, in whatever mode, lowers the record to the
  *	  last id minted, in the postmaster's last moments, when every session has
@@ -46,8 +46,8 @@
  * standby.
  *
  * A note about locking:
- *	- Bounds are atomics: see bounds.h.  The worker alone raises "horizon",
- *	  "renew" and "floor".
+ *	- Bounds are atomics: see positions.c.  The worker alone raises "horizon",
+ *	  "renew" and "found_horizon".
  *	- HorizonState is read and written under horizon_lock, an LWLock, but for
  *	  "wanted_tick", an atomic that sessions raise, and "worker": see worker.c.
  *	  The worker writes the rest.
@@ -75,13 +75,13 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "bounds.h"
 #include "clock.h"
 #include "compat.h"
 #include "errors.h"
 #include "horizon.h"
 #include "layout.h"
 #include "lease_table.h"
+#include "positions.h"
 #include "record.h"
 #include "server.h"
 #include "settings.h"
@@ -114,20 +114,6 @@ typedef struct HorizonState
 	Worker			 worker;
 } HorizonState;
 
-typedef struct HorizonShared
-{
-	union
-	{
-		Bounds bounds;
-		char   padding[PG_CACHE_LINE_SIZE];
-	} hot;
-	HorizonState state;
-} HorizonShared;
-
-StaticAssertDecl(sizeof(Bounds) <= PG_CACHE_LINE_SIZE,
-				 "the bounds fit a cache line");
-
-Bounds				*bounds = NULL;
 static HorizonState *state = NULL;
 static LWLock		*horizon_lock = NULL;
 
@@ -147,7 +133,7 @@ close_cleanly(int code, Datum arg)
 	int64		  latest = (int64) pg_atomic_read_u64(&bounds->latest);
 
 	if (code != 0 || pg_atomic_read_u64(&bounds->renew) ==
-						 pg_atomic_read_u64(&bounds->floor))
+						 pg_atomic_read_u64(&bounds->found_horizon))
 		return; /* nothing was stored */
 	server_make_record(
 		&record,
@@ -159,28 +145,19 @@ close_cleanly(int code, Datum arg)
 Size
 horizon_shmem_size(void)
 {
-	return add_size(sizeof(HorizonShared), PG_CACHE_LINE_SIZE);
+	return sizeof(HorizonState);
 }
 
 void
 horizon_shmem_startup(void)
 {
-	bool		   found;
-	HorizonShared *shared;
+	bool found;
 
 	horizon_lock = &GetNamedLWLockTranche(SERVER_LOCKS)[1].lock;
-	shared =
-		ShmemInitStruct("snowflake horizon", horizon_shmem_size(), &found);
-	shared = (HorizonShared *) TYPEALIGN(PG_CACHE_LINE_SIZE, shared);
-	bounds = &shared->hot.bounds;
-	state = &shared->state;
+	state = ShmemInitStruct("snowflake horizon", sizeof(HorizonState), &found);
 	if (found)
 		return;
-	memset(shared, 0, sizeof(*shared));
-	pg_atomic_init_u64(&bounds->latest, 0);
-	pg_atomic_init_u64(&bounds->horizon, 0);
-	pg_atomic_init_u64(&bounds->renew, 0);
-	pg_atomic_init_u64(&bounds->floor, 0);
+	memset(state, 0, sizeof(*state));
 	pg_atomic_init_u64(&state->wanted_tick, (uint64) WANTED_BY_NOBODY);
 	worker_shmem_startup(&state->worker);
 	if (!IsUnderPostmaster)
@@ -392,7 +369,7 @@ store_change(const ServerChange *change, Trouble *trouble)
 }
 
 /*
- * Put the floor in force: nothing is minted before the horizon that was found.
+ * Put the found horizon in force: nothing is minted before the horizon that was found.
  * A new holder of leases could mint there without repeating an id, but readers of
  * what is new are past it: see settled.c.
  *
@@ -403,7 +380,7 @@ static bool
 open_horizon(Trouble *trouble)
 {
 	ServerChange change;
-	int64		 floor;
+	int64		 found;
 
 	if (!state->is_open)
 	{
@@ -419,12 +396,12 @@ open_horizon(Trouble *trouble)
 	}
 	if (state->is_open || server_layout_differs())
 		return true;
-	floor = FAULT(horizon_found) ?
+	found = FAULT(horizon_found) ?
 				0 :
 				layout_first_tick_from(settings_layout(), server_horizon());
-	bounds_raise(&bounds->floor, floor);
-	bounds_raise(&bounds->latest, floor);
-	bounds_raise(&bounds->renew, floor);
+	bounds_raise(&bounds->found_horizon, found);
+	bounds_raise(&bounds->latest, found);
+	bounds_raise(&bounds->renew, found);
 	LWLockAcquire(horizon_lock, LW_EXCLUSIVE);
 	state->is_open = true;
 	LWLockRelease(horizon_lock);
@@ -656,7 +633,7 @@ prepare_to_accept(const char *what)
 	if (RecoveryInProgress())
 		ereport(ERROR, (errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
 						errmsg("cannot accept %s during recovery", what)));
-	while (!server_is_settled())
+	while (!server_knows_layout())
 		horizon_wait(&wait, HORIZON_OPEN_ONLY);
 	ConditionVariableCancelSleep();
 }

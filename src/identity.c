@@ -277,7 +277,7 @@ identity_recognise(Identity *self, const Identity *recorded, StartMode start)
 	if (start == START_AS_STANDBY ||
 		!is_new_clone(self, recorded, start, evidence, sizeof(evidence)))
 		return;
-	identity_begin_anew(self);
+	identity_draw_incarnation(self);
 	self->clone_of = recorded->incarnation;
 	memcpy(self->evidence, evidence, sizeof(evidence));
 }
@@ -308,7 +308,7 @@ identity_random(void)
 
 /* Get a new incarnation: the server is new, was promoted, or is a clone. */
 void
-identity_begin_anew(Identity *self)
+identity_draw_incarnation(Identity *self)
 {
 	self->changes++;
 	self->standby = 0;

@@ -54,7 +54,7 @@ extern bool		 identity_is_from_backup(const Identity *recorded);
 extern void		 identity_recognise(Identity *self, const Identity *recorded,
 									StartMode start);
 extern void		 identity_follow(Identity *self, const Identity *primary);
-extern void		 identity_begin_anew(Identity *self);
+extern void		 identity_draw_incarnation(Identity *self);
 extern void		 identity_accept(Identity *self);
 extern void		 identity_forget_place(Identity *identity);
 extern char		*identity_text(uint64 number);

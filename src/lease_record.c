@@ -179,3 +179,66 @@ lease_record_write(const LeaseRecord *record, uint64 incarnation,
 	pfree(header);
 	return good;
 }
+
+/* --- What it says ------------------------------------------------------------ */
+
+/* Is a shard's lease held? */
+bool
+lease_record_holds(const LeaseRecord *record, int32 shard)
+{
+	for (int i = 0; i < record->count; i++)
+	{
+		if (record->lease[i].shard == shard)
+			return record->lease[i].kind != GIVEN_BACK;
+	}
+	return false;
+}
+
+static int
+count_held(const LeaseRecord *record)
+{
+	int count = 0;
+
+	for (int i = 0; i < record->count; i++)
+		count += record->lease[i].kind != GIVEN_BACK;
+	return count;
+}
+
+/*
+ * The leases that a call claims: those that are held, and of those that were
+ * given back the wanted ones.  Up to its end, where the last id was minted, such
+ * a lease is still this server's, if the registry's clock is not there yet.
+ */
+Lease *
+lease_record_claims(const LeaseRecord *record, int *count)
+{
+	Lease *lease = palloc(Max(record->count, 1) * sizeof(Lease));
+	int	   missing = settings_asked_shards->automatic - count_held(record);
+
+	*count = 0;
+	for (int i = 0; i < record->count; i++)
+	{
+		const Lease *one = &record->lease[i];
+
+		if (one->kind == HELD_HERE ||
+			(one->kind == GIVEN_BACK && one->until > one->from &&
+			 (settings_name_shard(one->shard) || missing-- > 0)))
+			lease[(*count)++] = *one;
+	}
+	return lease;
+}
+
+/* The shards of all leases; or of those alone that are held. */
+int32 *
+lease_record_shards(const LeaseRecord *record, bool held_alone, int *count)
+{
+	int32 *shard = palloc(Max(record->count, 1) * sizeof(int32));
+
+	*count = 0;
+	for (int i = 0; i < record->count; i++)
+	{
+		if (record->lease[i].kind != GIVEN_BACK || !held_alone)
+			shard[(*count)++] = record->lease[i].shard;
+	}
+	return shard;
+}

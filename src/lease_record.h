@@ -17,4 +17,9 @@ extern bool lease_record_read(LeaseRecord *record, uint64 incarnation,
 extern bool lease_record_write(const LeaseRecord *record, uint64 incarnation,
 							   Trouble *trouble);
 
+extern bool	  lease_record_holds(const LeaseRecord *record, int32 shard);
+extern Lease *lease_record_claims(const LeaseRecord *record, int *count);
+extern int32 *lease_record_shards(const LeaseRecord *record, bool held_alone,
+								  int *count);
+
 #endif /* SNOWFLAKE_LEASE_RECORD_H */

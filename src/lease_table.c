@@ -37,7 +37,6 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "bounds.h"
 #include "clock.h"
 #include "compat.h"
 #include "layout.h"
@@ -238,7 +237,7 @@ can_count(const Lease *lease)
 
 /*
  * Write the table anew, and with it the common end: of those leases that are held,
- * but of new ones only if these are to be opened.
+ * but what is new of them only if that is to be opened.
  */
 static void
 write_table(const Lease *lease, int count, bool opens)
@@ -262,8 +261,11 @@ write_table(const Lease *lease, int count, bool opens)
 				 find_same(&same->lease, &lease[i], 1) == NULL;
 		if (held.lease.kind == GIVEN_BACK || (is_new && !opens))
 			continue;
-		held.is_counted =
-			(!is_new && same->is_counted) || (opens && can_count(&held.lease));
+		if (opens)
+			held.is_counted =
+				(!is_new && same->is_counted) || can_count(&held.lease);
+		else
+			held = *same; /* what is renewed may not be on disk yet */
 		if (held.is_counted)
 			table->end = Min(table->end, held.lease.until);
 		table->held[table->count++] = held;
@@ -288,9 +290,9 @@ open_counted(void)
 
 		if (!held->is_counted || positions_is_open(held->lease.shard))
 			continue;
-		positions_open(held->lease.shard,
-					   Max(FAULT(lease_from) ? 0 : first,
-						   (int64) pg_atomic_read_u64(&bounds->floor)));
+		positions_open(held->lease.shard, Max(FAULT(lease_from) ? 0 : first,
+											  (int64) pg_atomic_read_u64(
+												  &bounds->found_horizon)));
 		opened = true;
 	}
 	return opened;
@@ -299,21 +301,21 @@ open_counted(void)
 /*
  * Bring what sessions see up to these leases, which are in the order of shards.
  * First close what is not held any more, because the common end then may move
- * past it.  Open what has begun, if that is asked for.
+ * past it.  Then, if all of it is on disk, take over what is new, and open what has
+ * begun.
  */
 void
 leases_publish(const Lease *lease, int count, bool opens)
 {
-	bool closed = close_dropped(lease, count);
-	bool opened;
+	bool changes = close_dropped(lease, count);
 
 	write_table(lease, count, opens);
-	opened = opens && open_counted();
-	if (closed || opened)
-	{
-		(void) pg_atomic_fetch_add_u32(&table->changes, 1);
-		ConditionVariableBroadcast(&table->worker.attempted);
-	}
+	if (opens && open_counted())
+		changes = true;
+	if (!changes)
+		return;
+	(void) pg_atomic_fetch_add_u32(&table->changes, 1);
+	ConditionVariableBroadcast(&table->worker.attempted);
 }
 
 void

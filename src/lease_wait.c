@@ -19,7 +19,6 @@
 #include "utils/acl.h"
 #include "utils/timestamp.h"
 
-#include "bounds.h"
 #include "errors.h"
 #include "layout.h"
 #include "lease_wait.h"

@@ -136,7 +136,7 @@ store(void)
 
 /* Become a new holder, which holds nothing. */
 static void
-begin_anew(const char *why)
+become_new_holder(const char *why)
 {
 	mine.caller = (LeaseCaller){.holder = identity_random(),
 								.registry = mine.caller.registry};
@@ -145,67 +145,6 @@ begin_anew(const char *why)
 	ereport(LOG, (errmsg("this server is a new holder of snowflake leases"),
 				  errdetail("It is holder %s: %s.",
 							identity_text(mine.caller.holder), why)));
-}
-
-/* Is a shard's lease held? */
-static bool
-is_held(int32 shard)
-{
-	for (int i = 0; i < mine.count; i++)
-	{
-		if (mine.lease[i].shard == shard)
-			return mine.lease[i].kind != GIVEN_BACK;
-	}
-	return false;
-}
-
-static int
-count_held(void)
-{
-	int count = 0;
-
-	for (int i = 0; i < mine.count; i++)
-		count += mine.lease[i].kind != GIVEN_BACK;
-	return count;
-}
-
-/*
- * The leases that a call claims: those that are held, and of those that were
- * given back the wanted ones.  Up to its end, where the last id was minted, such
- * a lease is still this server's, if the registry's clock is not there yet.
- */
-static Lease *
-list_claims(int *count)
-{
-	Lease *lease = palloc(Max(mine.count, 1) * sizeof(Lease));
-	int	   missing = settings_asked_shards->automatic - count_held();
-
-	*count = 0;
-	for (int i = 0; i < mine.count; i++)
-	{
-		const Lease *one = &mine.lease[i];
-
-		if (one->kind == HELD_HERE ||
-			(one->kind == GIVEN_BACK && one->until > one->from &&
-			 (settings_name_shard(one->shard) || missing-- > 0)))
-			lease[(*count)++] = *one;
-	}
-	return lease;
-}
-
-/* The shards of all leases; or of those alone that are held. */
-static int32 *
-list_shards(bool held_alone, int *count)
-{
-	int32 *shard = palloc(Max(mine.count, 1) * sizeof(int32));
-
-	*count = 0;
-	for (int i = 0; i < mine.count; i++)
-	{
-		if (mine.lease[i].kind != GIVEN_BACK || !held_alone)
-			shard[(*count)++] = mine.lease[i].shard;
-	}
-	return shard;
 }
 
 /* Bring what sessions see up to what is recorded. */
@@ -235,7 +174,7 @@ static void
 log_change(const int32 *before, int nbefore)
 {
 	int	   count;
-	int32 *shard = list_shards(true, &count);
+	int32 *shard = lease_record_shards(&mine, true, &count);
 	char   text[SHARDS_TEXT_SIZE];
 	char   text_before[SHARDS_TEXT_SIZE];
 
@@ -459,7 +398,8 @@ note_answer(const RegistryAnswer *answer, int64 asked_us)
 	{
 		int32 shard = answer->refusal[i].shard;
 
-		if (shard == ANY_SHARD || settings_name_shard(shard) || is_held(shard))
+		if (shard == ANY_SHARD || settings_name_shard(shard) ||
+			lease_record_holds(&mine, shard))
 			report.refusal[report.refusals++] = answer->refusal[i];
 	}
 }
@@ -505,12 +445,12 @@ lease_shards(void)
 	int64		   asked_us;
 	int			   nheld;
 	int			   npreferred;
-	bool		   has_begun_anew = false;
+	bool		   is_new_holder = false;
 
 	for (;;)
 	{
-		Lease *held = list_claims(&nheld);
-		int32 *preferred = list_shards(false, &npreferred);
+		Lease *held = lease_record_claims(&mine, &nheld);
+		int32 *preferred = lease_record_shards(&mine, false, &npreferred);
 		char  *arguments =
 			registry_lease_arguments(held, nheld, preferred, npreferred);
 
@@ -523,13 +463,14 @@ lease_shards(void)
 		note_answer(&answer, asked_us);
 		if (FAULT(clone_parts) || !answer.is_clone)
 			break;
-		if (has_begun_anew)
+		if (is_new_holder)
 			return registry_fail(&report.failure, REGISTRY_INVALID,
 								 "the registry's answer is not valid: it "
 								 "knows a holder that has just begun");
-		has_begun_anew = true;
-		begin_anew(psprintf("%s also calls in the name of the holder before",
-							answer.clone));
+		is_new_holder = true;
+		become_new_holder(
+			psprintf("%s also calls in the name of the holder before",
+					 answer.clone));
 		publish();
 	}
 	note_accepted(&answer);
@@ -576,7 +517,7 @@ attempt(void)
 {
 	LeaseReport before = report;
 	int			nbefore;
-	int32	   *shards_before = list_shards(true, &nbefore);
+	int32	   *shards_before = lease_record_shards(&mine, true, &nbefore);
 
 	report.failure.kind = REGISTRY_ANSWERED;
 	report.holder = mine.caller.holder;
@@ -609,7 +550,7 @@ begin(void)
 									   sizeof(Lease));
 	is_recorded = lease_record_read(&mine, incarnation, reason);
 	if (!is_recorded)
-		begin_anew(reason);
+		become_new_holder(reason);
 	leases_note_holder(mine.caller.holder);
 	publish();
 	has_begun = true;

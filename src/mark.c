@@ -76,8 +76,11 @@
  *
  * One statement has one mark.  A STABLE function may be called for each row, and
  * the mark moves.  Then a row above one mark would be skipped, and one with a greater
- * id, below the next mark, read.  So the first call leaves the mark in the snapshot:
- * see snowflake_settled().
+ * id, below the next mark, read.  So the first call leaves the mark in the copy of
+ * the snapshot that the statement has to itself, in a field that the server sets to 0
+ * there and does not read.  Nothing else lives as long: a snapshot's address is soon
+ * another one's, two statements in a loop have equal snapshots, a statement has
+ * several calls, and a reference to the snapshot would keep VACUUM from rows.
  *
  * Prepared transactions survive a restart, and shared memory does not.  But the
  * server keeps their locks.  So a transaction that is prepared takes an advisory
@@ -102,7 +105,6 @@
  *	  prepare transactions take, and who reads while there are some.  It is held while
  *	  the server is asked whether transactions run, which takes locks of the server's.
  *	  What leaves the table has entered the ring before the count says so.
- *	- A slot is written by its owner alone: see sessions.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -123,12 +125,12 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-#include "bounds.h"
 #include "clock.h"
 #include "compat.h"
 #include "horizon.h"
 #include "layout.h"
 #include "mark.h"
+#include "positions.h"
 #include "server.h"
 #include "sessions.h"
 #include "settings.h"
@@ -188,23 +190,16 @@ typedef struct View
 static SettledState *settled = NULL;
 static RingPlace	*ring = NULL;
 static Minted		*prepared = NULL;
-
-static LWLock *settled_lock = NULL;
+static LWLock		*settled_lock = NULL;
 
 static ProcessUtility_hook_type prev_process_utility = NULL;
 
-/* This process has seen that the table is filled. */
-static bool i_know_prepared = false;
-
-/* The running transaction has imported its snapshot. */
-static bool has_imported = false;
+static bool i_know_prepared = false; /* I have seen that the table is filled */
+static bool has_imported = false;	 /* this transaction, its snapshot */
 
 /* --- Shared memory ------------------------------------------------------ */
 
-/*
- * The places in the table: for all that can be prepared at once, and one more for
- * each session that is about to.
- */
+/* In the table: all that can be prepared, and one for each session that is about to. */
 static int
 prepared_size(void)
 {
@@ -245,13 +240,6 @@ mark_shmem_startup(void)
 }
 
 /* --- The ends of transactions ------------------------------------------- */
-
-/* Is anybody in the table? */
-static bool
-has_prepared(void)
-{
-	return pg_atomic_read_u32(&settled->prepared_count) > 0;
-}
 
 /* A number that is not after "next", in full. */
 static FullTransactionId
@@ -395,7 +383,7 @@ learn_prepared(void)
 static void
 at_transaction_event(XactEvent event, void *arg)
 {
-	Minted mine = {.tick = session_held_tick(), .database = MyDatabaseId};
+	Minted mine = {.tick = session_mark_tick(), .database = MyDatabaseId};
 
 	if (event == XACT_EVENT_PRE_COMMIT || event == XACT_EVENT_PRE_PREPARE)
 		learn_prepared();
@@ -404,26 +392,18 @@ at_transaction_event(XactEvent event, void *arg)
 	if (mine.tick == NO_TICK)
 		return;
 	mine.xid = GetTopFullTransactionIdIfAny();
-	switch (event)
+	if (event == XACT_EVENT_PRE_PREPARE)
+		prepare(&mine); /* which has an xid by now, if it had none */
+	if (event == XACT_EVENT_COMMIT)
 	{
-		case XACT_EVENT_PRE_PREPARE:
-			/* PREPARE TRANSACTION has given it an xid, if it had none */
-			prepare(&mine);
-			break;
-		case XACT_EVENT_COMMIT:
-			if (FAULT(ring_before_clear))
-				session_release_mark();
-			if (FullTransactionIdIsValid(mine.xid) && !FAULT(ring_entered))
-				enter_ring(&mine);
+		if (FAULT(ring_before_clear))
 			session_release_mark();
-			break;
-		case XACT_EVENT_ABORT:
-		case XACT_EVENT_PREPARE:
-			session_release_mark();
-			break;
-		default:
-			break;
+		if (FullTransactionIdIsValid(mine.xid) && !FAULT(ring_entered))
+			enter_ring(&mine);
 	}
+	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT ||
+		event == XACT_EVENT_PREPARE)
+		session_release_mark();
 }
 
 /* Notes what no transaction event tells. */
@@ -433,23 +413,22 @@ process_utility(PlannedStmt *statement, const char *text, bool is_read_only,
 				QueryEnvironment *environment, DestReceiver *receiver,
 				QueryCompletion *completion)
 {
-	Node *node = statement->utilityStmt;
-	bool  ends_prepared =
-		IsA(node, TransactionStmt) &&
-		(castNode(TransactionStmt, node)->kind == TRANS_STMT_COMMIT_PREPARED ||
-		 castNode(TransactionStmt, node)->kind ==
-			 TRANS_STMT_ROLLBACK_PREPARED);
+	const TransactionStmt *end =
+		(const TransactionStmt *) statement->utilityStmt;
+	const VariableSetStmt *set =
+		(const VariableSetStmt *) statement->utilityStmt;
+	bool ends_prepared = IsA(end, TransactionStmt) &&
+						 (end->kind == TRANS_STMT_COMMIT_PREPARED ||
+						  end->kind == TRANS_STMT_ROLLBACK_PREPARED);
 
 	if (ends_prepared)
 		learn_prepared();
-	if (IsA(node, VariableSetStmt) &&
-		castNode(VariableSetStmt, node)->kind == VAR_SET_MULTI &&
-		strcmp(castNode(VariableSetStmt, node)->name,
-			   "TRANSACTION SNAPSHOT") == 0)
+	if (IsA(set, VariableSetStmt) && set->kind == VAR_SET_MULTI &&
+		strcmp(set->name, "TRANSACTION SNAPSHOT") == 0)
 		has_imported = true;
 	prev_process_utility(statement, text, is_read_only, context, params,
 						 environment, receiver, completion);
-	if (ends_prepared && has_prepared())
+	if (ends_prepared && pg_atomic_read_u32(&settled->prepared_count) > 0)
 	{
 		LWLockAcquire(settled_lock, LW_EXCLUSIVE);
 		clear_table();
@@ -472,9 +451,8 @@ static View
 view_of(Snapshot snapshot)
 {
 	FullTransactionId next = ReadNextFullTransactionId();
-	View			  view = {.snapshot = snapshot};
+	View view = {.snapshot = snapshot, .xmin = in_full(snapshot->xmin, next)};
 
-	view.xmin = in_full(snapshot->xmin, next);
 	if (!FAULT(imported) &&
 		(has_imported || (am_walsender && IsolationUsesXactSnapshot())))
 		view.sees_after = view.xmin;
@@ -498,13 +476,12 @@ sees(const View *view, const Minted *transaction)
 pg_noreturn static void
 report_old_snapshot(const char *detail)
 {
-	ereport(
-		ERROR,
-		(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-		 errmsg("the snapshot is too old to tell which ids are settled"),
-		 errdetail_internal("%s", detail),
-		 errhint(
-			 "Call snowflake_settled() in the first statement of a transaction, and soon after that statement begins.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("the snapshot is too old to tell which ids are settled"),
+			 errdetail_internal("%s", detail),
+			 errhint("Call snowflake_settled() in the first statement of a "
+					 "transaction, and soon after that statement begins.")));
 }
 
 /* --- The mark ----------------------------------------------------------- */
@@ -521,7 +498,7 @@ note_unseen(const View *view, const Minted *transaction, int64 *first)
 static void
 note_unseen_prepared(const View *view, int64 *first)
 {
-	if (!has_prepared())
+	if (pg_atomic_read_u32(&settled->prepared_count) == 0)
 		return;
 	LWLockAcquire(settled_lock, LW_SHARED);
 	for (uint32 i = 0; i < pg_atomic_read_u32(&settled->prepared_count); i++)
@@ -564,9 +541,10 @@ note_unseen_ended(const View *view, int64 *first)
 		if (is_lost && FAULT(ring_lost))
 			return;
 		if (is_lost)
-			report_old_snapshot(psprintf(
-				"More than %d transactions that minted ids have ended since the snapshot was taken.",
-				ring_size()));
+			report_old_snapshot(
+				psprintf("More than %d transactions that minted ids have "
+						 "ended since the snapshot was taken.",
+						 ring_size()));
 		if (FullTransactionIdFollows(view->sees_after, place.after))
 			return;
 		note_unseen(view, &place.transaction, first);
@@ -617,7 +595,7 @@ unsettled_tick(const Layout *layout, const View *view)
 	if (FAULT(slots_before_ring))
 		note_unseen_ended(view, &first);
 	if (!FAULT(slots_read))
-		first = Min(first, sessions_first_held_tick(MyDatabaseId));
+		first = Min(first, sessions_first_mark_tick(MyDatabaseId));
 	pg_read_barrier();
 	note_unseen_prepared(view, &first);
 	pg_read_barrier();
@@ -626,22 +604,10 @@ unsettled_tick(const Layout *layout, const View *view)
 	return first;
 }
 
-/*
- * snowflake_settled()
- *
- * The mark of a statement is kept in the copy of the snapshot that the statement has to
- * itself, in a field that the server sets to 0 there and does not read: the number by
- * which it knows whether its own snapshot is still good.  It is kept there because there
- * is no other place that lives as long.  The address of a snapshot is soon another one's,
- * and two statements in a loop have equal snapshots.  A call has memory of its own, but a
- * statement has several calls, and so have functions and triggers that share its
- * snapshot.  A reference to the snapshot would keep its address, but also keep VACUUM
- * from rows for as long as the transaction is open.
- */
-Datum
-snowflake_settled(PG_FUNCTION_ARGS)
+/* The mark of a statement; the head of this file says why it is kept there. */
+static int64
+mark_of(Snapshot snapshot)
 {
-	Snapshot	  snapshot = GetActiveSnapshot();
 	const Layout *layout;
 	int64		  tick;
 
@@ -664,7 +630,13 @@ snowflake_settled(PG_FUNCTION_ARGS)
 			(uint64) unsettled_tick(layout, &view) + 1;
 	}
 	tick = (int64) snapshot->snapXactCompletionCount - 1;
-	PG_RETURN_INT64(layout_pack(layout, tick, 0, 0));
+	return layout_pack(layout, tick, 0, 0);
+}
+
+Datum
+snowflake_settled(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT64(mark_of(GetActiveSnapshot()));
 }
 
 /* --- Waiting for the mark --------------------------------------------------- */
@@ -673,15 +645,10 @@ snowflake_settled(PG_FUNCTION_ARGS)
 static int64
 present_mark(void)
 {
-	FmgrInfo function = {.fn_addr = snowflake_settled,
-						 .fn_mcxt = CurrentMemoryContext,
-						 .fn_strict = true};
-	LOCAL_FCINFO(call, 0);
 	int64 mark;
 
-	InitFunctionCallInfoData(*call, &function, 0, InvalidOid, NULL, NULL);
 	PushActiveSnapshot(GetTransactionSnapshot());
-	mark = DatumGetInt64(FunctionCallInvoke(call));
+	mark = mark_of(GetActiveSnapshot());
 	PopActiveSnapshot();
 	return mark;
 }
@@ -702,23 +669,22 @@ static void
 check_can_see_end(void)
 {
 	if (IsolationUsesXactSnapshot())
-		ereport(
-			ERROR,
-			(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
-			 errmsg(
-				 "cannot wait for ids to be settled in a transaction with one snapshot"),
-			 errdetail(
-				 "The isolation level is \"%s\", and its snapshot sees nothing that commits later.",
-				 GetConfigOption("transaction_isolation", false, false)),
-			 errhint("Wait with isolation level \"read committed\".")));
-	if (session_held_tick() != NO_TICK)
-		ereport(
-			ERROR,
-			(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
-			 errmsg(
-				 "cannot wait for ids to be settled in a transaction that has minted"),
-			 errdetail("The mark stays at its first id until it ends."),
-			 errhint("Wait after COMMIT.")));
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+				 errmsg("cannot wait for ids to be settled in a transaction "
+						"with one snapshot"),
+				 errdetail("The isolation level is \"%s\", and its snapshot "
+						   "sees nothing that commits later.",
+						   GetConfigOption("transaction_isolation", false,
+										   false)),
+				 errhint("Wait with isolation level \"read committed\".")));
+	if (session_mark_tick() != NO_TICK)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+				 errmsg("cannot wait for ids to be settled in a transaction "
+						"that has minted"),
+				 errdetail("The mark stays at its first id until it ends."),
+				 errhint("Wait after COMMIT.")));
 }
 
 /* snowflake_wait_settled(after, timeout): was the id settled in time? */

@@ -31,7 +31,6 @@
 #include "storage/spin.h"
 #include "utils/timestamp.h"
 
-#include "bounds.h"
 #include "clock.h"
 #include "compat.h"
 #include "errors.h"
@@ -85,8 +84,8 @@ static const Layout *my_layout = NULL;
 static int64 my_last_own_id = NO_ID;
 static int32 my_last_own_shard;
 
-/* The place among the own shards where it minted last, or tried to. */
-static int my_place = 0;
+/* Where among the own shards where it minted last, or tried to. */
+static int my_index = 0;
 
 /* Has this session met another one on a shard since it last had to wait? */
 static bool met_others = false;
@@ -177,13 +176,13 @@ wait_for_tick_after(int64 tick)
 
 /*
  * What the clock is behind, for a message.  No session has minted in the tick
- * of the floor yet: ids from before the start, or of another server, may lie just
+ * of the found horizon yet: ids from before the start, or of another server, may lie just
  * before it.
  */
 static const char *
 name_of_bound(int64 latest_tick)
 {
-	return latest_tick == (int64) pg_atomic_read_u64(&bounds->floor) ?
+	return latest_tick == (int64) pg_atomic_read_u64(&bounds->found_horizon) ?
 			   "the snowflake horizon that was found at the start" :
 			   "the last snowflake id";
 }
@@ -329,7 +328,7 @@ spread_position(void)
 
 /*
  * THE MINTING RULE: the next position of a shard is the greatest of the
- * current tick's first, the last one's successor, and the caller's floor.  It
+ * current tick's first, the last one's successor, and the caller's least one.  It
  * is taken if its tick has begun.  The tick's first position is that of sequence
  * number 0, unless snowflake.spread moves it up.
  *
@@ -337,7 +336,7 @@ spread_position(void)
  * processor reads nothing ahead of an exchange that is locked.
  */
 static pg_attribute_always_inline int64
-take(int32 shard, int64 floor)
+take(int32 shard, int64 least)
 {
 	ShardState *state = &shards[shard].state;
 	const Tick	tick = current_tick;
@@ -353,7 +352,7 @@ take(int32 shard, int64 floor)
 	if (!FAULT(shard_lock))
 		SpinLockAcquire(&state->lock);
 	last = state->last;
-	position = Max(FAULT(successor) ? last : last + 1, floor);
+	position = Max(FAULT(successor) ? last : last + 1, least);
 	if (unlikely(position <= tick.first))
 		position = first;
 	if (likely(position <= tick.last) || FAULT(tick_begun))
@@ -447,9 +446,9 @@ mint_on(int32 shard)
 	}
 }
 
-/* The place of the first own shard that is not below the given one. */
+/* The index of the first own shard that is not below the given one. */
 static int
-place_of_shard(const OwnShards *own, int32 shard)
+index_of_shard(const OwnShards *own, int32 shard)
 {
 	int low = 0;
 	int high = own->count;
@@ -469,11 +468,11 @@ place_of_shard(const OwnShards *own, int32 shard)
 static bool
 owns_shard(const OwnShards *own, int32 shard)
 {
-	int place = shard - own->shard[0]; /* in a list without gaps */
+	int index = shard - own->shard[0]; /* in a list without gaps */
 
-	if (place < 0 || place >= own->count || own->shard[place] != shard)
-		place = place_of_shard(own, shard);
-	return place < own->count && own->shard[place] == shard;
+	if (index < 0 || index >= own->count || own->shard[index] != shard)
+		index = index_of_shard(own, shard);
+	return index < own->count && own->shard[index] == shard;
 }
 
 /*
@@ -482,7 +481,7 @@ owns_shard(const OwnShards *own, int32 shard)
  * that has met another begins at a place of its own.
  */
 static inline int
-place_to_begin(const OwnShards *own)
+where_to_begin(const OwnShards *own)
 {
 	return met_others ? my_backend_index() % own->count : 0;
 }
@@ -499,31 +498,31 @@ goes_round(void)
  * have changed.
  */
 static inline int
-place_to_go_on(const OwnShards *own)
+where_to_go_on(const OwnShards *own)
 {
 	if (unlikely(goes_round()))
-		return place_of_shard(own, my_last_own_shard + 1) % own->count;
-	if (likely(my_place < own->count &&
-			   own->shard[my_place] == my_last_own_shard))
-		return my_place;
-	return place_of_shard(own, my_last_own_shard);
+		return index_of_shard(own, my_last_own_shard + 1) % own->count;
+	if (likely(my_index < own->count &&
+			   own->shard[my_index] == my_last_own_shard))
+		return my_index;
+	return index_of_shard(own, my_last_own_shard);
 }
 
-/* Take an id at a place among the own shards. */
+/* Take an id on one of the own shards. */
 static pg_attribute_always_inline int64
-take_at(const OwnShards *own, int place)
+take_at(const OwnShards *own, int index)
 {
-	int64 floor = 0;
+	int64 least = 0;
 
-	my_place = place;
-	my_call.shard = own->shard[place];
+	my_index = index;
+	my_call.shard = own->shard[index];
 	if (unlikely(goes_round()))
-		floor =
+		least =
 			layout_position_after(my_layout, my_last_own_id, my_call.shard);
-	return take(my_call.shard, floor);
+	return take(my_call.shard, least);
 }
 
-/* Take one at the first place from "begin" to before "end" that has one. */
+/* Take one on the first from "begin" to before "end" that has one. */
 static pg_noinline int64
 take_between(const OwnShards *own, int begin, int end)
 {
@@ -556,7 +555,7 @@ note_others(int64 id)
  * In the tick of the session's last id, with the shard above the sequence, only
  * that id's shard and higher ones can follow, and all of their next ids do.
  * With the sequence above the shard, the search goes round from the next shard
- * on, which makes the closest id and uses all shards evenly; the floor tells
+ * on, which makes the closest id and uses all shards evenly; that tells
  * which positions follow.
  */
 static inline int64
@@ -572,7 +571,7 @@ mint_on_own(const OwnShards *own)
 
 		read_tick();
 		is_new = my_last_own_id < current_tick.least_id;
-		begin = is_new ? place_to_begin(own) : place_to_go_on(own);
+		begin = is_new ? where_to_begin(own) : where_to_go_on(own);
 		end = is_new || goes_round() ? begin + own->count : own->count;
 		id = begin < own->count ? take_at(own, begin) : EXHAUSTED;
 		if (unlikely(id < 0) && id == EXHAUSTED)

@@ -1,7 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * positions.c
- *	  One word a shard: how far it is minted, and whether it is open.
+ *	  How far ids are minted: on each shard, and the bounds for all.
+ *
+ * Ids are minted in the ticks from Bounds.latest on, and before Bounds.horizon.
  *
  * The state of a shard is one word, the position (tick << sequence_bits |
  * sequence) of its last id, and every id of a shard takes a position above it:
@@ -11,9 +13,15 @@
  * after all others, so that nobody takes one.  Nothing else says whether a shard is
  * open.
  *
- * A note about locking: ShardState is read and written under ShardState.lock, a
- * spinlock held for a comparison and some stores; nothing that can fail, wait or
- * be interrupted happens under it.
+ * A note about locking:
+ *	- ShardState is read and written under ShardState.lock, a spinlock held for a
+ *	  comparison and some stores; nothing that can fail, wait or be interrupted
+ *	  happens under it.
+ *	- The bounds are atomics that only grow.  Sessions that mint raise "latest"; the
+ *	  horizon's worker raises the others.  It raises "latest" and "found_horizon"
+ *	  before it publishes a first horizon.  So who reads the horizon first, as
+ *	  bounds_read() does, never sees a horizon without the found one that belongs to
+ *	  it.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,7 +31,6 @@
 #include "storage/spin.h"
 #include "utils/timestamp.h"
 
-#include "bounds.h"
 #include "clock.h"
 #include "layout.h"
 #include "positions.h"
@@ -39,10 +46,12 @@ typedef struct PositionsState
 } PositionsState;
 
 StaticAssertDecl(sizeof(ShardState) <= PG_CACHE_LINE_SIZE &&
-					 sizeof(PositionsState) <= PG_CACHE_LINE_SIZE,
+					 sizeof(PositionsState) <= PG_CACHE_LINE_SIZE &&
+					 sizeof(Bounds) <= PG_CACHE_LINE_SIZE,
 				 "each fits a cache line");
 
-/* In shared memory, one piece: a cache line, the shards. */
+/* In shared memory, one piece: two cache lines, the shards. */
+Bounds				  *bounds = NULL;
 static PositionsState *positions = NULL;
 PaddedShard			  *shards = NULL;
 
@@ -50,7 +59,7 @@ Size
 positions_shmem_size(void)
 {
 	/* room to begin at a cache line */
-	return mul_size(layout_last_shard(settings_layout()) + 3,
+	return mul_size(layout_last_shard(settings_layout()) + 4,
 					sizeof(PaddedShard));
 }
 
@@ -61,10 +70,15 @@ positions_shmem_startup(void)
 	char *start = ShmemInitStruct("snowflake", positions_shmem_size(), &found);
 
 	start = (char *) TYPEALIGN(PG_CACHE_LINE_SIZE, start);
-	positions = (PositionsState *) start;
-	shards = (PaddedShard *) (start + PG_CACHE_LINE_SIZE);
+	bounds = (Bounds *) start;
+	positions = (PositionsState *) (start + PG_CACHE_LINE_SIZE);
+	shards = (PaddedShard *) (start + 2 * PG_CACHE_LINE_SIZE);
 	if (found)
 		return;
+	pg_atomic_init_u64(&bounds->latest, 0);
+	pg_atomic_init_u64(&bounds->horizon, 0);
+	pg_atomic_init_u64(&bounds->renew, 0);
+	pg_atomic_init_u64(&bounds->found_horizon, 0);
 	pg_atomic_init_u64(&positions->reset_at, (uint64) GetCurrentTimestamp());
 	pg_atomic_init_u64(&positions->log_clock_after, 0);
 	for (int64 i = 0; i <= layout_last_shard(settings_layout()); i++)

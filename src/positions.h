@@ -1,9 +1,20 @@
-/* positions.h -- one word a shard: how far it is minted. See positions.c. */
+/* positions.h -- how far ids are minted. See positions.c. */
 #ifndef SNOWFLAKE_POSITIONS_H
 #define SNOWFLAKE_POSITIONS_H
 
 #include "datatype/timestamp.h"
+#include "port/atomics.h"
 #include "storage/spin.h"
+
+#include "compat.h"
+
+typedef struct Bounds
+{
+	pg_atomic_uint64 latest;  /* the latest tick minted in, or found_horizon */
+	pg_atomic_uint64 horizon; /* the first tick that is not on disk; 0: none */
+	pg_atomic_uint64 renew;	  /* from this tick on, ask for a renewal */
+	pg_atomic_uint64 found_horizon; /* the horizon that was found at the start */
+} Bounds;
 
 /* The last position of a shard that is closed; it has a successor. */
 #define NEVER (PG_INT64_MAX - 1)
@@ -40,7 +51,8 @@ typedef struct ShardStats
 	int64		  last_id;	  /* meaningless before any */
 } ShardStats;
 
-/* In shared memory, one for each shard of the layout. */
+/* In shared memory: the bounds, and one for each shard of the layout. */
+extern Bounds	   *bounds;
 extern PaddedShard *shards;
 
 extern Size positions_shmem_size(void);
@@ -58,5 +70,31 @@ extern bool positions_count_clock_behind(int32 shard);
 extern void		   positions_read(int32 shard, ShardStats *stats);
 extern TimestampTz positions_reset_at(void);
 extern void		   positions_reset_counters(void);
+
+/* The ordered read: see positions.c. */
+static inline void
+bounds_read(int64 *horizon, int64 *latest)
+{
+	Bounds *shared = bounds;
+
+	if (!FAULT(horizon_read_first))
+		*horizon = (int64) pg_atomic_read_u64(&shared->horizon);
+	pg_read_barrier();
+	*latest = (int64) pg_atomic_read_u64(&shared->latest);
+	pg_read_barrier();
+	if (FAULT(horizon_read_first))
+		*horizon = (int64) pg_atomic_read_u64(&shared->horizon);
+}
+
+/* The only way to change a bound. */
+static inline void
+bounds_raise(pg_atomic_uint64 *bound, int64 tick)
+{
+	uint64 present = pg_atomic_read_u64(bound);
+
+	while ((int64) present < tick &&
+		   !pg_atomic_compare_exchange_u64(bound, &present, (uint64) tick))
+		;
+}
 
 #endif /* SNOWFLAKE_POSITIONS_H */

@@ -65,8 +65,8 @@
 
 typedef enum LayoutState
 {
-	LAYOUT_UNSETTLED, /* the worker has not read the records */
-	LAYOUT_AGREES,	  /* the setting is as recorded */
+	LAYOUT_UNKNOWN, /* the worker has not read the records */
+	LAYOUT_AGREES,	/* the setting is as recorded */
 	LAYOUT_DIFFERS
 } LayoutState;
 
@@ -376,7 +376,7 @@ server_has_change(ServerChange *change)
 	change->accepts_clone = pg_atomic_read_u32(&server->accept_clone) != 0;
 	change->accepts_layout = pg_atomic_read_u32(&server->accept_layout) != 0;
 	if (is_new)
-		identity_begin_anew(&self);
+		identity_draw_incarnation(&self);
 	if (change->accepts_clone)
 		identity_accept(&self);
 	if (change->accepts_layout)
@@ -473,7 +473,7 @@ server_shmem_startup(void)
 	if (found)
 		return;
 	memset(server, 0, sizeof(*server));
-	pg_atomic_init_u32(&server->layout_state, LAYOUT_UNSETTLED);
+	pg_atomic_init_u32(&server->layout_state, LAYOUT_UNKNOWN);
 	pg_atomic_init_u32(&server->is_clone, false);
 	pg_atomic_init_u32(&server->accept_layout, false);
 	pg_atomic_init_u32(&server->accept_clone, false);
@@ -542,7 +542,7 @@ read_layout(RecordedLayout *recorded, Trouble *trouble)
  * none is damaged, this server is new: wait until it has one.
  */
 static pg_noinline void
-check_unsettled_layout(void)
+check_unknown_layout(void)
 {
 	static bool		  checked = false;
 	static XLogRecPtr checked_at;
@@ -581,9 +581,9 @@ server_layout(void)
 	layout_state = pg_atomic_read_u32(&server->layout_state);
 	if (likely(layout_state == LAYOUT_AGREES))
 		return layout;
-	if (layout_state == LAYOUT_UNSETTLED)
+	if (layout_state == LAYOUT_UNKNOWN)
 	{
-		check_unsettled_layout();
+		check_unknown_layout();
 		return layout;
 	}
 	LWLockAcquire(server_lock, LW_SHARED);
@@ -595,9 +595,9 @@ server_layout(void)
 
 /* Has the worker read the records? */
 bool
-server_is_settled(void)
+server_knows_layout(void)
 {
-	return pg_atomic_read_u32(&server->layout_state) != LAYOUT_UNSETTLED;
+	return pg_atomic_read_u32(&server->layout_state) != LAYOUT_UNKNOWN;
 }
 
 bool

@@ -36,7 +36,7 @@ extern void server_shmem_startup(void);
 
 /* for sessions */
 extern const Layout *server_layout(void);
-extern bool			 server_is_settled(void);
+extern bool			 server_knows_layout(void);
 extern bool			 server_layout_differs(void);
 extern bool			 server_is_clone(void);
 extern void			 server_check_clone(void);

@@ -21,8 +21,8 @@
 #include "storage/shmem.h"
 #include "storage/spin.h"
 
-#include "bounds.h"
 #include "compat.h"
+#include "positions.h"
 #include "sessions.h"
 
 /* Each in a cache line of its own, so that neighbours do not disturb. */
@@ -60,7 +60,7 @@ sessions_shmem_startup(void)
 		SpinLockInit(&slots[i].slot.lock);
 		pg_atomic_init_u64(&slots[i].slot.last_id, (uint64) NO_ID);
 		pg_atomic_init_u64(&slots[i].slot.minted, 0);
-		pg_atomic_init_u64(&slots[i].slot.held, (uint64) NO_TICK);
+		pg_atomic_init_u64(&slots[i].slot.mark_tick, (uint64) NO_TICK);
 		pg_atomic_init_u64(&slots[i].slot.first_id, (uint64) NO_ID);
 	}
 }
@@ -68,7 +68,7 @@ sessions_shmem_startup(void)
 static void
 give_up_slot(int code, Datum arg)
 {
-	pg_atomic_write_u64(&my_slot->held, (uint64) NO_TICK);
+	pg_atomic_write_u64(&my_slot->mark_tick, (uint64) NO_TICK);
 	SpinLockAcquire(&my_slot->lock);
 	my_slot->pid = 0;
 	SpinLockRelease(&my_slot->lock);
@@ -114,7 +114,8 @@ void
 session_hold_mark(void)
 {
 	pg_atomic_write_u64(&my_slot->first_id, (uint64) NO_ID);
-	pg_atomic_write_u64(&my_slot->held, pg_atomic_read_u64(&bounds->latest));
+	pg_atomic_write_u64(&my_slot->mark_tick,
+						pg_atomic_read_u64(&bounds->latest));
 	if (!FAULT(hold_barrier))
 		pg_memory_barrier();
 	my_hold = HOLDS_LATEST;
@@ -125,17 +126,17 @@ void
 session_note_first_id(int64 id, int64 tick)
 {
 	pg_atomic_write_u64(&my_slot->first_id, (uint64) id);
-	pg_atomic_write_u64(&my_slot->held, (uint64) tick);
+	pg_atomic_write_u64(&my_slot->mark_tick, (uint64) tick);
 	my_hold = HOLDS_FIRST_ID;
 }
 
 /* The tick at which this transaction holds the mark, or NO_TICK. */
 int64
-session_held_tick(void)
+session_mark_tick(void)
 {
 	if (likely(my_hold == HOLDS_NOTHING))
 		return NO_TICK;
-	return (int64) pg_atomic_read_u64(&my_slot->held);
+	return (int64) pg_atomic_read_u64(&my_slot->mark_tick);
 }
 
 /* The transaction has ended, and is where mark.c finds it. */
@@ -143,7 +144,7 @@ void
 session_release_mark(void)
 {
 	pg_write_barrier();
-	pg_atomic_write_u64(&my_slot->held, (uint64) NO_TICK);
+	pg_atomic_write_u64(&my_slot->mark_tick, (uint64) NO_TICK);
 	my_hold = HOLDS_NOTHING;
 }
 
@@ -153,18 +154,18 @@ session_release_mark(void)
  * where mark.c looks next.
  */
 int64
-sessions_first_held_tick(Oid database)
+sessions_first_mark_tick(Oid database)
 {
 	int64 first = NO_TICK;
 
 	for (int i = 0; i < MaxBackends; i++)
 	{
 		SessionSlot *slot = &slots[i].slot;
-		int64		 held = (int64) pg_atomic_read_u64(&slot->held);
+		int64		 tick = (int64) pg_atomic_read_u64(&slot->mark_tick);
 
 		pg_read_barrier();
-		if (held < first && slot->database == database)
-			first = held;
+		if (tick < first && slot->database == database)
+			first = tick;
 	}
 	return first;
 }
@@ -183,6 +184,6 @@ sessions_read(int index, SessionStats *stats)
 	stats->minted = (int64) pg_atomic_read_u64(&slot->minted);
 	stats->last_id = (int64) pg_atomic_read_u64(&slot->last_id);
 	stats->first_id = (int64) pg_atomic_read_u64(&slot->first_id);
-	stats->held_tick = (int64) pg_atomic_read_u64(&slot->held);
+	stats->mark_tick = (int64) pg_atomic_read_u64(&slot->mark_tick);
 	return stats->pid != 0;
 }

@@ -21,8 +21,8 @@ typedef struct SessionSlot
 	pg_atomic_uint64 last_id; /* NO_ID before any */
 	pg_atomic_uint64 minted;  /* ids */
 	/* of the running transaction: */
-	pg_atomic_uint64 held;	   /* a tick at or before its first id's */
-	pg_atomic_uint64 first_id; /* NO_ID before any */
+	pg_atomic_uint64 mark_tick; /* a tick at or before its first id's */
+	pg_atomic_uint64 first_id;	/* NO_ID before any */
 } SessionSlot;
 
 /* How far the running transaction has come with holding the mark. */
@@ -40,7 +40,7 @@ typedef struct SessionStats
 	int64 waited_us;
 	int64 minted;
 	int64 last_id;
-	int64 held_tick; /* NO_TICK: it does not hold the mark */
+	int64 mark_tick; /* NO_TICK: it does not hold the mark */
 	int64 first_id;
 } SessionStats;
 
@@ -55,10 +55,10 @@ extern void	 session_begin(void);
 extern void	 session_hold_mark(void);
 extern void	 session_note_first_id(int64 id, int64 tick);
 extern void	 session_count_wait(int64 us);
-extern int64 session_held_tick(void);
+extern int64 session_mark_tick(void);
 extern void	 session_release_mark(void);
 
-extern int64 sessions_first_held_tick(Oid database);
+extern int64 sessions_first_mark_tick(Oid database);
 extern bool	 sessions_read(int index, SessionStats *stats);
 
 #endif /* SNOWFLAKE_SESSIONS_H */

@@ -41,6 +41,12 @@
 #define SETTING_REGISTRY "snowflake.registry"
 #define SETTING_LEASE "snowflake.lease"
 
+/* in the order in which they are refused */
+static const char *const names[] = {SETTING_LAYOUT,			 SETTING_SHARDS,
+									SETTING_CLOCK_TOLERANCE, SETTING_RESERVE,
+									SETTING_REFUSE_CLONE,	 SETTING_SPREAD,
+									SETTING_REGISTRY,		 SETTING_LEASE};
+
 #define MS_PER_DAY (24 * 60 * 60 * 1000)
 
 /* as the server shows them */
@@ -75,8 +81,8 @@ static void assign_registry(const char *text, void *parsed);
 
 
 /*
- * Define one setting, and refuse to start with a value that its check hook
- * refuses.  "asked" is what configuration file or command line say.
+ * Refuse to start with a value that a setting's check hook refuses.  "asked" is
+ * what configuration file or command line say.
  */
 static void
 insist(const char *name, const char *asked)
@@ -98,14 +104,10 @@ asked_for(const char *name)
 void
 settings_define(void)
 {
-	const char *asked_layout = asked_for(SETTING_LAYOUT);
-	const char *asked_shards = asked_for(SETTING_SHARDS);
-	const char *asked_tolerance = asked_for(SETTING_CLOCK_TOLERANCE);
-	const char *asked_reserve = asked_for(SETTING_RESERVE);
-	const char *asked_refuse = asked_for(SETTING_REFUSE_CLONE);
-	const char *asked_spread = asked_for(SETTING_SPREAD);
-	const char *asked_registry = asked_for(SETTING_REGISTRY);
-	const char *asked_lease = asked_for(SETTING_LEASE);
+	const char *asked[lengthof(names)];
+
+	for (int i = 0; i < lengthof(names); i++)
+		asked[i] = asked_for(names[i]);
 
 	/* first, because shards are checked against it */
 	DefineCustomStringVariable(
@@ -113,21 +115,18 @@ settings_define(void)
 		"The name of a preset or a specification such as \"epoch=2024-01-01T00:00:00Z unit=1ms fields=timestamp:41,shard:10,sequence:12\".",
 		&layout_text, "twitter", PGC_POSTMASTER, 0, check_layout,
 		assign_layout, NULL);
-	insist(SETTING_LAYOUT, asked_layout);
 
 	DefineCustomStringVariable(
 		SETTING_SHARDS, "The shards that this server may mint.",
 		"A list such as \"5\", \"0-7\" or \"1,5,9-12\"; with snowflake.registry also \"auto\" or \"auto:4\". Empty means any, by explicit number only.",
 		&own_shards_text, "", PGC_SUSET, GUC_LIST_INPUT, check_shards,
 		assign_shards, NULL);
-	insist(SETTING_SHARDS, asked_shards);
 
 	DefineCustomIntVariable(
 		SETTING_CLOCK_TOLERANCE,
 		"The longest wait for a clock that is behind the last id.", NULL,
 		&clock_tolerance_ms, 1000, 0, INT_MAX, PGC_SUSET, GUC_UNIT_MS, NULL,
 		NULL, NULL);
-	insist(SETTING_CLOCK_TOLERANCE, asked_tolerance);
 
 	DefineCustomIntVariable(
 		SETTING_RESERVE, "How far ahead of the clock the horizon is set.",
@@ -135,7 +134,6 @@ settings_define(void)
 		"cleanly mints nothing before it.",
 		&reserve_ms, 1000, 100, 60000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL,
 		NULL);
-	insist(SETTING_RESERVE, asked_reserve);
 
 	/* one answer for the whole server: not a session's to switch off */
 	DefineCustomBoolVariable(
@@ -143,7 +141,6 @@ settings_define(void)
 		"Refuse to mint on a server that was found to be a clone.",
 		"Until snowflake_accept_clone() is called. Off: it only says so.",
 		&settings_refuse_clone, false, PGC_SIGHUP, 0, NULL, NULL, NULL);
-	insist(SETTING_REFUSE_CLONE, asked_refuse);
 
 	DefineCustomIntVariable(
 		SETTING_SPREAD,
@@ -152,7 +149,6 @@ settings_define(void)
 		"rates, and a tick has up to 2^n - 1 ids less.",
 		&settings_spread, 0, 0, SETTINGS_MAX_SPREAD, PGC_SUSET, 0, NULL, NULL,
 		NULL);
-	insist(SETTING_SPREAD, asked_spread);
 	/* it may have a password, although that is not the place for one */
 	DefineCustomStringVariable(
 		SETTING_REGISTRY,
@@ -160,7 +156,6 @@ settings_define(void)
 		"Empty: snowflake.shards is this server's without a lease.",
 		&registry_text, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_registry,
 		assign_registry, NULL);
-	insist(SETTING_REGISTRY, asked_registry);
 
 	DefineCustomIntVariable(
 		SETTING_LEASE, "How long a lease of a shard lasts.",
@@ -168,8 +163,9 @@ settings_define(void)
 		"server mints until the lease ends.",
 		&lease_ms, 600000, 1000, MS_PER_DAY, PGC_SIGHUP, GUC_UNIT_MS, NULL,
 		NULL, NULL);
-	insist(SETTING_LEASE, asked_lease);
 
+	for (int i = 0; i < lengthof(names); i++)
+		insist(names[i], asked[i]);
 	MarkGUCPrefixReserved("snowflake");
 }
 

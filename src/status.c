@@ -164,7 +164,7 @@ snowflake_stat_backends(PG_FUNCTION_ARGS)
 
 		if (!sessions_read(i, &stats))
 			continue;
-		holds_mark = stats.held_tick != NO_TICK;
+		holds_mark = stats.mark_tick != NO_TICK;
 		row_add(&row, Int32GetDatum(stats.pid), false);
 		row_add(&row, Int32GetDatum(layout_shard(layout, stats.last_id)),
 				stats.minted == 0);
@@ -174,7 +174,7 @@ snowflake_stat_backends(PG_FUNCTION_ARGS)
 		row_add(&row, interval_of(stats.waited_us), false);
 		row_add(&row,
 				TimestampTzGetDatum(
-					layout_time_of_tick(layout, stats.held_tick)),
+					layout_time_of_tick(layout, stats.mark_tick)),
 				!holds_mark);
 		row_add(&row, Int64GetDatum(stats.first_id),
 				!holds_mark || stats.first_id == NO_ID);

@@ -36,13 +36,6 @@
 #include "compat.h"
 #include "layout.h"
 
-PG_FUNCTION_INFO_V1(snowflake_to_base32);
-PG_FUNCTION_INFO_V1(snowflake_from_base32);
-PG_FUNCTION_INFO_V1(snowflake_to_base58);
-PG_FUNCTION_INFO_V1(snowflake_from_base58);
-PG_FUNCTION_INFO_V1(snowflake_to_base62);
-PG_FUNCTION_INFO_V1(snowflake_from_base62);
-
 /*
  * Texts are written in "alphabet"; the alphabets of "read_too" are read as
  * well.  A digit's value is its place, so that the short alphabets, which are
@@ -234,38 +227,20 @@ from_text(const TextForm *form, text *arg)
 	PG_RETURN_INT64((int64) number);
 }
 
-Datum
-snowflake_to_base32(PG_FUNCTION_ARGS)
-{
-	return to_text(&base32, PG_GETARG_INT64(0));
-}
+/* The functions of a form. */
+#define TEXT_FORM_FUNCTIONS(form)                      \
+	PG_FUNCTION_INFO_V1(snowflake_to_##form);          \
+	Datum snowflake_to_##form(PG_FUNCTION_ARGS)        \
+	{                                                  \
+		return to_text(&form, PG_GETARG_INT64(0));     \
+	}                                                  \
+	PG_FUNCTION_INFO_V1(snowflake_from_##form);        \
+	Datum snowflake_from_##form(PG_FUNCTION_ARGS)      \
+	{                                                  \
+		return from_text(&form, PG_GETARG_TEXT_PP(0)); \
+	}                                                  \
+	extern int no_such_variable
 
-Datum
-snowflake_from_base32(PG_FUNCTION_ARGS)
-{
-	return from_text(&base32, PG_GETARG_TEXT_PP(0));
-}
-
-Datum
-snowflake_to_base58(PG_FUNCTION_ARGS)
-{
-	return to_text(&base58, PG_GETARG_INT64(0));
-}
-
-Datum
-snowflake_from_base58(PG_FUNCTION_ARGS)
-{
-	return from_text(&base58, PG_GETARG_TEXT_PP(0));
-}
-
-Datum
-snowflake_to_base62(PG_FUNCTION_ARGS)
-{
-	return to_text(&base62, PG_GETARG_INT64(0));
-}
-
-Datum
-snowflake_from_base62(PG_FUNCTION_ARGS)
-{
-	return from_text(&base62, PG_GETARG_TEXT_PP(0));
-}
+TEXT_FORM_FUNCTIONS(base32);
+TEXT_FORM_FUNCTIONS(base58);
+TEXT_FORM_FUNCTIONS(base62);

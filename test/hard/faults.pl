@@ -176,7 +176,7 @@ my %text = map { $_ => slurp($_) } grep { !/compat\.h/ } glob('src/*.[ch]');
 my @sources = glob('src/*.c');
 is(build_variant('-g0', @sources), '', 'an ordinary build');
 my %object = map { $_ => slurp($_) } glob('src/*.o');
-spurt($_, $text{$_} =~ s/\bFAULT\(\w+\)/false/gr ) for keys %text;
+spurt($_, $text{$_} =~ s/\bFAULT\(\w+\)/false/gr) for keys %text;
 is(build_variant('-g0', @sources), '', 'and one without the marks');
 is_deeply([ grep { slurp($_) ne $object{$_} } sort keys %object ], [], 'are the same, in ' . keys(%object) . ' objects');
 spurt($_, $text{$_}) for keys %text;

@@ -1,7 +1,7 @@
 /*
  * minting.pml -- minting and the horizon, for spin
  *
- * A model of the protocol at the heads of src/horizon.c and src/bounds.h, and of the minting in
+ * A model of the protocol at the heads of src/horizon.c and src/positions.c, and of the minting in
  * src/mint.c.  spin runs through every interleaving of their steps, with
  * crashes, stops and promotions wherever they can strike, and finds
  *
@@ -43,7 +43,7 @@
  * What is what
  *
  *   here                         in src/
- *   Server.latest, horizon       Bounds, in bounds.h
+ *   Server.latest, horizon       Bounds, in positions.h
  *   Server.next                  ShardState.last, plus one
  *   Server.open                  HorizonState.is_open
  *   Server.file                  snowflake.horizon as a process reads it

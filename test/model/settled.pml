@@ -49,7 +49,7 @@
  *
  *   here                in src/
  *   latest              Bounds.latest, in bounds.h
- *   slot                SessionSlot.held, in sessions.c
+ *   slot                SessionSlot.mark_tick, in sessions.c
  *   Writer              hold_mark(), read_tick(), settled_at_transaction_end()
  *   completed           the server's latest completed xid, plus one
  *   ring, prepared      SettledState, in mark.c

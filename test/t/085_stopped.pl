@@ -130,7 +130,7 @@ my @places = (
 	{
 		name => 'between holding the mark and the first id',
 		line => line_of('sessions.c', 'my_hold = HOLDS_LATEST;'),
-		print => [ 'my_slot->held.value', 'my_slot->first_id.value' ],
+		print => [ 'my_slot->mark_tick.value', 'my_slot->first_id.value' ],
 		check => sub { my ($held, $first) = @_; return $held < 2**62 && $first > 2**62 },
 		is_committed => 0
 	});
