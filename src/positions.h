@@ -52,8 +52,8 @@ typedef struct ShardStats
 } ShardStats;
 
 /* In shared memory: the bounds, and one for each shard of the layout. */
-extern Bounds	   *bounds;
-extern PaddedShard *shards;
+extern OURS Bounds		*bounds;
+extern OURS PaddedShard *shards;
 
 extern Size positions_shmem_size(void);
 extern void positions_shmem_startup(void);

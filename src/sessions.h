@@ -5,6 +5,8 @@
 #include "port/atomics.h"
 #include "storage/spin.h"
 
+#include "compat.h"
+
 /* Before all ids, in a tick that never is. */
 #define NO_ID PG_INT64_MIN
 
@@ -45,8 +47,8 @@ typedef struct SessionStats
 } SessionStats;
 
 /* This session's slot, from its first mint on; and its transaction's hold. */
-extern SessionSlot *my_slot;
-extern Hold			my_hold;
+extern OURS SessionSlot *my_slot;
+extern OURS Hold		 my_hold;
 
 extern Size sessions_shmem_size(void);
 extern void sessions_shmem_startup(void);

@@ -5,6 +5,7 @@
 #ifndef SNOWFLAKE_SETTINGS_H
 #define SNOWFLAKE_SETTINGS_H
 
+#include "compat.h"
 #include "layout.h"
 
 /*
@@ -24,12 +25,12 @@ typedef struct OwnShards
 /* snowflake.spread counts bits of the sequence number. */
 #define SETTINGS_MAX_SPREAD 8
 
-extern bool settings_refuse_clone;
-extern int	settings_spread;
+extern OURS bool settings_refuse_clone;
+extern OURS int	 settings_spread;
 
 /* As the setting asks for them, and those of them that are minted on. */
-extern const OwnShards *settings_asked_shards;
-extern const OwnShards *settings_own_shards;
+extern OURS const OwnShards *settings_asked_shards;
+extern OURS const OwnShards *settings_own_shards;
 
 extern void settings_define(void);
 
