@@ -65,7 +65,6 @@ typedef struct DecodedId
 	int32		sequence;
 } DecodedId;
 
-
 /* --- Arguments ---------------------------------------------------------- */
 
 static CallSite *
@@ -127,7 +126,6 @@ tick_argument(const Layout *layout, TimestampTz time)
 						  layout_tick(layout, PG_INT64_MAX));
 	return tick;
 }
-
 
 /* --- Taking ids apart --------------------------------------------------- */
 

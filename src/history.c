@@ -62,7 +62,6 @@ typedef struct HistoryPartition
 	int64		position;	/* of the last row's id */
 } HistoryPartition;
 
-
 /* --- Arguments ---------------------------------------------------------- */
 
 /* An argument for the current row, which must not be NULL. */
@@ -123,7 +122,6 @@ this_call(FunctionCallInfo fcinfo, WindowObject window)
 	flinfo->fn_extra = call;
 	return call;
 }
-
 
 /* --- What is refused ---------------------------------------------------- */
 
@@ -286,7 +284,6 @@ report_no_room(const HistoryCall *call, int32 shard, TimestampTz created_at)
 					   time_text(created_at), time_text(call->now)),
 			 errhint("Run the statement again later.")));
 }
-
 
 /* snowflake_history(created_at, shard [, layout]) OVER (ORDER BY created_at) */
 Datum

@@ -89,7 +89,6 @@
 PG_FUNCTION_INFO_V1(snowflake_store_layout);
 PG_FUNCTION_INFO_V1(snowflake_accept_clone);
 
-
 /* How long the worker leaves the disk alone after a failure. */
 #define RETRY_DELAY_MS 100
 
@@ -121,7 +120,7 @@ static LWLock		*horizon_lock = NULL;
 
 /*
  * Lower the record to the latest tick, below which are all ids and all marks of
- * settled.c.  In the postmaster's last moments every session has gone, after an
+ * mark.c.  In the postmaster's last moments every session has gone, after an
  * immediate shutdown as well.
  */
 static void
@@ -371,7 +370,7 @@ store_change(const ServerChange *change, Trouble *trouble)
 /*
  * Put the found horizon in force: nothing is minted before the horizon that was found.
  * A new holder of leases could mint there without repeating an id, but readers of
- * what is new are past it: see settled.c.
+ * what is new are past it: see mark.c.
  *
  * False, with the trouble, if there is no telling.  While the layout differs
  * the horizon stays closed, and sessions know why.

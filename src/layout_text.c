@@ -113,7 +113,6 @@ typedef struct Span
 #define SPAN_ARGS(s) \
 	layout_quote((s).start, (s).end, (char[LAYOUT_QUOTE_SIZE]){0})
 
-
 /* --- Reading text ------------------------------------------------------- */
 
 /*
@@ -231,7 +230,6 @@ whole_number(Span span, int64 max, int64 *value)
 	return count > 0 && count <= 18 && take_digits(&span, count, value) &&
 		   span.start == span.end && *value <= max;
 }
-
 
 /* --- Times: ISO 8601 in UTC, whatever the session's DateStyle and time zone  */
 
@@ -371,7 +369,6 @@ layout_format_time(TimestampTz time, char *buffer, size_t size)
 			 (long long) year, month, day, second / 3600, second / 60 % 60,
 			 second % 60, digits);
 }
-
 
 /* --- Specifications ----------------------------------------------------- */
 

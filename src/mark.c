@@ -657,9 +657,8 @@ present_mark(void)
 static int64
 wait_us(const Interval *timeout)
 {
-	double us = (double) timeout->time +
-				(double) timeout->day * USECS_PER_DAY +
-				(double) timeout->month * DAYS_PER_MONTH * USECS_PER_DAY;
+	double days = timeout->month * (double) DAYS_PER_MONTH + timeout->day;
+	double us = timeout->time + days * USECS_PER_DAY;
 
 	return (int64) Max(0.0, Min(us, (double) LONGEST_WAIT_US));
 }

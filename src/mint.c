@@ -47,8 +47,7 @@ PG_FUNCTION_INFO_V1(snowflake_nextval);
 PG_FUNCTION_INFO_V1(snowflake_nextval_shard);
 PG_FUNCTION_INFO_V1(snowflake_lastval);
 
-
-/* How often a call that waits for a clock that is behind looks at it. */
+/* How often who waits for a clock that is behind looks at it. */
 #define CLOCK_POLL_US (100 * US_PER_MS)
 
 /* What take() gives in place of an id; there is none below 0. */
@@ -95,7 +94,6 @@ static MintCall my_call;
 
 /* The tick that it is to mint in: see read_tick(). */
 static Tick current_tick = {.began = PG_INT64_MIN};
-
 
 /* The layout, if this data directory may mint; else an error. */
 static const Layout *
@@ -639,12 +637,13 @@ static pg_noinline const OwnShards *
 shards_not_listed(void)
 {
 	if (!leases_are_on())
-		ereport(
-			ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("no shard is configured for this server"),
-			 errhint(
-				 "Set \"snowflake.shards\" to the shards that are this server's alone, such as '5' or '0-7', or name a shard, as in snowflake_nextval(5).")));
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("no shard is configured for this server"),
+				 errhint(
+					 "Set \"snowflake.shards\" to the shards that are this "
+					 "server's alone, such as '5' or '0-7', or name a "
+					 "shard, as in snowflake_nextval(5).")));
 	my_call = (MintCall){.shard = 0};
 	return find_own_shards();
 }
@@ -657,14 +656,13 @@ report_shard(int32 shard)
 
 	if (shard < 0 || shard > last_shard)
 		report_part_range(my_layout, "shard", shard, last_shard);
-	ereport(
-		ERROR,
-		(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-		 errmsg("shard %d is not one of this server's", shard),
-		 errdetail("\"snowflake.shards\" is \"%s\".",
-				   settings_own_shards_text()),
-		 errhint(
-			 "Call snowflake_nextval() without an argument to mint on this server's own shards.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("shard %d is not one of this server's", shard),
+			 errdetail("\"snowflake.shards\" is \"%s\".",
+					   settings_own_shards_text()),
+			 errhint("Call snowflake_nextval() without an argument to mint on "
+					 "this server's own shards.")));
 }
 
 /* snowflake_nextval(shard int) */

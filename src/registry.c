@@ -53,7 +53,6 @@
 #include "settings.h"
 #include "clock.h"
 
-
 /* For the connection to a host, and for each call. */
 #define TIMEOUT_MS 5000
 

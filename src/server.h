@@ -8,7 +8,7 @@
 #include "layout.h"
 #include "record.h"
 
-/* The LWLocks in shared memory: of server.c, horizon.c, settled.c and held.c, in turn. */
+/* The LWLocks in shared memory: of server.c, horizon.c, mark.c and lease_table.c, in turn. */
 #define SERVER_LOCKS "snowflake"
 #define SERVER_LOCK_COUNT 4
 

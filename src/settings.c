@@ -79,7 +79,6 @@ static void assign_shards(const char *text, void *parsed);
 static bool check_registry(char **text, void **parsed, GucSource source);
 static void assign_registry(const char *text, void *parsed);
 
-
 /*
  * Refuse to start with a value that a setting's check hook refuses.  "asked" is
  * what configuration file or command line say.
@@ -168,7 +167,6 @@ settings_define(void)
 		insist(names[i], asked[i]);
 	MarkGUCPrefixReserved("snowflake");
 }
-
 
 /* --- What the others read ----------------------------------------------- */
 
@@ -271,7 +269,6 @@ settings_clock_tolerance_ms(void)
 	return clock_tolerance_ms;
 }
 
-
 /* --- snowflake.layout --------------------------------------------------- */
 
 static bool
@@ -306,7 +303,6 @@ assign_layout(const char *text, void *parsed)
 	setting_layout = parsed;
 	layout_format(setting_layout, layout_in_full, sizeof(layout_in_full));
 }
-
 
 /* --- snowflake.shards --------------------------------------------------- */
 
@@ -351,7 +347,6 @@ assign_shards(const char *text, void *parsed)
 {
 	settings_asked_shards = settings_own_shards = parsed;
 }
-
 
 /* --- snowflake.registry ------------------------------------------------- */
 

@@ -82,7 +82,6 @@ typedef enum TextFault
 pg_noreturn static void report_text(const TextForm *form, TextFault fault,
 									const char *text, size_t length, int at);
 
-
 /* --- Numbers and digits ------------------------------------------------- */
 
 static int
@@ -160,7 +159,6 @@ read_number(const TextForm *form, const char *text, size_t length,
 	}
 	return order > 0 ? TEXT_TOO_GREAT : TEXT_GOOD;
 }
-
 
 /* --- SQL functions ------------------------------------------------------ */
 

@@ -96,7 +96,6 @@ PG_FUNCTION_INFO_V1(snowflake_last_before);
 PG_FUNCTION_INFO_V1(snowflake_last_until);
 PG_FUNCTION_INFO_V1(snowflake_time_support);
 
-
 static bool
 is_in_range(LayoutComparison comparison, int64 id, TimestampTz time)
 {
