@@ -21,17 +21,11 @@ OBJS = \
 	src/identity.o \
 	src/layout.o \
 	src/layout_text.o \
-	src/lease_record.o \
-	src/lease_table.o \
-	src/lease_wait.o \
-	src/lease_worker.o \
 	src/mark.o \
 	src/mint.o \
 	src/module.o \
 	src/positions.o \
 	src/record.o \
-	src/registry.o \
-	src/registry_answer.o \
 	src/server.o \
 	src/sessions.o \
 	src/settings.o \
@@ -40,7 +34,13 @@ OBJS = \
 	src/status.o \
 	src/text_forms.o \
 	src/time_operators.o \
-	src/worker.o
+	src/worker.o \
+	src/lease/lease_record.o \
+	src/lease/lease_table.o \
+	src/lease/lease_wait.o \
+	src/lease/lease_worker.o \
+	src/lease/registry.o \
+	src/lease/registry_answer.o
 
 # The script of the extension is put together of its parts: core.sql is what src/
 # does, the others need no C.
@@ -51,7 +51,7 @@ PGFILEDESC = "snowflake - 64-bit time-ordered ids"
 
 # Only what the server calls is visible to other libraries.  The headers of 15 do
 # not know how to say so: see compat.h.
-PG_CPPFLAGS = '-DPGDLLEXPORT=__attribute__((visibility("default")))' -I$(libpq_srcdir)
+PG_CPPFLAGS = '-DPGDLLEXPORT=__attribute__((visibility("default")))' -I$(libpq_srcdir) -I$(srcdir)/src -I$(srcdir)/src/lease
 
 # The worker that leases shards is a client of the registry's server.
 SHLIB_LINK_INTERNAL = $(libpq)
@@ -94,7 +94,7 @@ include $(PGXS)
 
 # PGXS does not follow #include.  Few and small files: each depends on every
 # header.
-$(OBJS) $(OBJS:.o=.bc): $(wildcard $(srcdir)/src/*.h) $(srcdir)/Makefile
+$(OBJS) $(OBJS:.o=.bc): $(wildcard $(srcdir)/src/*.h $(srcdir)/src/lease/*.h) $(srcdir)/Makefile
 
 $(DATA_built): $(SQL_PARTS:%=$(srcdir)/sql/snowflake/%.sql) $(srcdir)/Makefile
 	awk 'FNR == 1 && NR > 1 { print "" } { print }' $(filter %.sql,$^) >$@
@@ -102,7 +102,7 @@ $(DATA_built): $(SQL_PARTS:%=$(srcdir)/sql/snowflake/%.sql) $(srcdir)/Makefile
 # A build outside the source tree (make -f .../Makefile VPATH=...) needs the
 # directories for what it makes, and its tests what they compare with.
 ifdef VPATH
-$(shell mkdir -p src sql; test -e expected || ln -s $(srcdir)/expected expected)
+$(shell mkdir -p src/lease sql; test -e expected || ln -s $(srcdir)/expected expected)
 endif
 
 ifndef IN_INSTALLCHECK

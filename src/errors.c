@@ -17,6 +17,10 @@
 #include "utils/varlena.h"
 
 #include "errors.h"
+#include "shards.h"
+
+/* holds as many shards as a message shows */
+#define SHARDS_TEXT_SIZE 200
 
 /* The preset whose name is most like one that is none; NULL if none is. */
 static const char *
@@ -111,6 +115,16 @@ duration_text(int64 us)
 		return psprintf(INT64_FORMAT " h " INT64_FORMAT " min",
 						s / SECS_PER_HOUR, s / 60 % 60);
 	return psprintf(INT64_FORMAT " days", s / SECS_PER_DAY);
+}
+
+/* Shards, which are in ascending order, as a list; of many, the first. */
+char *
+shards_text(const int32 *shard, int count)
+{
+	char *text = palloc(SHARDS_TEXT_SIZE);
+
+	shards_format(shard, count, text, SHARDS_TEXT_SIZE);
+	return text;
 }
 
 /* A shard or a sequence number is not from 0 to "last". */

@@ -13,6 +13,7 @@ extern char *hint_of_layout(const LayoutError *error);
 extern char *layout_name(const Layout *layout);
 extern char *time_text(TimestampTz time);
 extern char *duration_text(int64 us);
+extern char *shards_text(const int32 *shard, int count);
 
 pg_noreturn extern void report_invalid_layout(const LayoutError *error);
 pg_noreturn extern void report_part_range(const Layout *layout,

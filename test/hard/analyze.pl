@@ -16,16 +16,16 @@ use Tool;
 my $work = scratch();
 my $tidy = $ENV{CLANG_TIDY} // 'clang-tidy-14';
 chomp(my ($server, $libpq) = `pg_config --includedir-server --includedir`);
-my $flags = "-std=gnu99 -isystem $server -isystem $libpq -DUSE_ASSERT_CHECKING";
+my $flags = "-std=gnu99 -Isrc -Isrc/lease -isystem $server -isystem $libpq -DUSE_ASSERT_CHECKING";
 my %command = (
 	cppcheck => 'cppcheck -j $(nproc) --std=c99 --quiet --inline-suppr --error-exitcode=1'
-	  . ' --enable=warning,style,performance,portability --suppress=missingIncludeSystem src',
-	'clang-tidy' => "ls src/*.c | xargs -P \$(nproc) -I{} $tidy --quiet {} -- $flags 2>&1"
+	  . ' --enable=warning,style,performance,portability --suppress=missingIncludeSystem -Isrc -Isrc/lease src',
+	'clang-tidy' => "ls src/*.c src/lease/*.c | xargs -P \$(nproc) -I{} $tidy --quiet {} -- $flags 2>&1"
 	  . " | sed '/warnings\\? generated\\|Suppressed/d'",
-	gcc => "ls src/*.c | xargs -P \$(nproc) -I{} gcc $flags -O2 -fPIC -fanalyzer -Wall -Wextra -Werror"
+	gcc => "ls src/*.c src/lease/*.c | xargs -P \$(nproc) -I{} gcc $flags -O2 -fPIC -fanalyzer -Wall -Wextra -Werror"
 	  . " -Wno-unused-parameter -Wno-sign-compare -c {} -o $work/{}.o",);
 
-mkdir("$work/src") or die "$work: $!";
+mkdir("$work/$_") or die "$work: $!" for 'src', 'src/lease';
 chdir($top) or die "$top: $!";
 succeeds("$_ of src", 'bash', '-o', 'pipefail', '-c', $command{$_}) for sort keys %command;
 done_testing();

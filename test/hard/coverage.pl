@@ -22,7 +22,7 @@ my $WANTED = 95;    # percent of the lines
 my (%reached, %branches);
 $| = 1;
 chdir($top) or die "$top: $!";
-open(my $gcov, '-|', 'gcov --branch-probabilities --json-format --stdout src/*.gcda 2>/dev/null') or die "gcov: $!";
+open(my $gcov, '-|', 'gcov --branch-probabilities --json-format --stdout src/*.gcda src/lease/*.gcda 2>/dev/null') or die "gcov: $!";
 while (my $document = <$gcov>)
 {
 	for my $file (grep { $_->{file} =~ m{^src/} } @{ decode_json($document)->{files} })

@@ -130,9 +130,9 @@ sub spurt
 sub sources_of
 {
 	my ($name) = @_;
-	my @files = grep { slurp($_) =~ /\bFAULT\($name\)/ } glob('src/*.[ch]');
+	my @files = grep { slurp($_) =~ /\bFAULT\($name\)/ } glob('src/*.[ch] src/lease/*.[ch]');
 
-	return (grep { /\.h$/ } @files) ? glob('src/*.c') : @files;
+	return (grep { /\.h$/ } @files) ? glob('src/*.c src/lease/*.c') : @files;
 }
 
 # Has a model the switch?
@@ -149,7 +149,7 @@ sub build_for
 {
 	my ($test, $definitions, @sources) = @_;
 	return build_variant($definitions, @sources) if ($test // '') !~ /^perturbed/;
-	return build_variant("$definitions -include test/hard/perturb.h", glob('src/*.c'));
+	return build_variant("$definitions -include test/hard/perturb.h", glob('src/*.c src/lease/*.c'));
 }
 
 # A test finds what is wrong with the library that was built last.
@@ -167,15 +167,15 @@ chdir($top) or die "$top: $!";
 $| = 1;
 
 # --- The table is that of the code, and what is not broken passes
-my %in_code = map { $_ => 1 } map { slurp($_) =~ /\bFAULT\((\w+)\)/g } grep { !/compat\.h/ } glob('src/*.[ch]');
+my %in_code = map { $_ => 1 } map { slurp($_) =~ /\bFAULT\((\w+)\)/g } grep { !/compat\.h/ } glob('src/*.[ch] src/lease/*.[ch]');
 my %in_table = map { $_->[0] => 1 } @RULES;
 is_deeply([ sort keys %in_code ], [ sort keys %in_table ], 'each rule of the code is in the table, and none besides');
 
 # --- An ordinary build has nothing of the marks: its objects are those of sources without
-my %text = map { $_ => slurp($_) } grep { !/compat\.h/ } glob('src/*.[ch]');
-my @sources = glob('src/*.c');
+my %text = map { $_ => slurp($_) } grep { !/compat\.h/ } glob('src/*.[ch] src/lease/*.[ch]');
+my @sources = glob('src/*.c src/lease/*.c');
 is(build_variant('-g0', @sources), '', 'an ordinary build');
-my %object = map { $_ => slurp($_) } glob('src/*.o');
+my %object = map { $_ => slurp($_) } glob('src/*.o src/lease/*.o');
 spurt($_, $text{$_} =~ s/\bFAULT\(\w+\)/false/gr) for keys %text;
 is(build_variant('-g0', @sources), '', 'and one without the marks');
 is_deeply([ grep { slurp($_) ne $object{$_} } sort keys %object ], [], 'are the same, in ' . keys(%object) . ' objects');

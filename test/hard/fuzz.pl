@@ -33,7 +33,7 @@ chdir("$top/test/hard/fuzz") or die "$top: $!";
 # corpus is read only, what is found goes to another directory.
 my $build = "$clang -g -O1 -Wall -Werror -Wno-ignored-attributes -Wno-unused-function"
   . ' -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all'
-  . " -I$include -I$libpq {}.c -o $work/{} $libdir/libpgport.a";
+  . " -I$include -I$libpq -I$top/src -I$top/src/lease {}.c -o $work/{} $libdir/libpgport.a";
 my $run = "$work/{} -max_total_time=$seconds -max_len=$LENGTH -timeout=10 -seed=0"
   . " -artifact_prefix=$work/{}- -print_final_stats=1 $work/{}.found corpus/{}";
 my $fuzz = "{ $build && mkdir $work/{}.found && $run && touch $work/{}.good; } >$work/{}.log 2>&1";

@@ -1,7 +1,7 @@
 /*
  * lease.pml -- leases of shards, the registry, and the reader of the feed, for spin
  *
- * A model of the protocol at the heads of src/lease_worker.c and of the script of
+ * A model of the protocol at the heads of src/lease/lease_worker.c and of the script of
  * snowflake_registry, and of what src/mark.c promises over restarts: servers lease a
  * shard from a registry, mint on it within the time that they leased, lose it, and
  * somebody polls one of them.  minting.pml models what happens inside a server, and

@@ -112,7 +112,7 @@ is( $node->safe_psql('postgres', "SELECT '5'::snowflake, 7::snowflake + 1, '{1,2
 is( $node->safe_psql('postgres', "SET timezone = 'UTC'; SELECT * FROM snowflake_decode('175928847299117063', 'discord')"),
 	'2016-04-30 11:18:25.796+00|32|7', 'not preloaded: decoding in a given layout works');
 is( $node->safe_psql('postgres', 'SELECT count(*), bool_or(in_use) FROM snowflake_layouts'),
-	'8|f', 'not preloaded: the presets are shown');
+	'10|f', 'not preloaded: the presets are shown');
 for my $call (
 	'snowflake_nextval(1)', 'snowflake_nextval()', 'snowflake_lastval()',
 	'snowflake_decode(1)', 'snowflake_fields(1)', 'snowflake_timestamp(1)',

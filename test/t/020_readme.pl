@@ -74,21 +74,23 @@ SQL
 
 # --- the rooms: every file of src/ has one, and the arrows lead downwards
 my $top = "$FindBin::RealBin/../..";
-my @rooms = page_text('CONTRIBUTING.md') =~ /^\| `(\w+\.[ch])` \|/mg;
+my @rooms = page_text('CONTRIBUTING.md') =~ /^\| `([\w\/]+\.[ch])` \|/mg;
 my %place = map { $rooms[$_] => $_ } 0 .. $#rooms;
 my %room_of;    # of each file: a header is in the room of its .c
+my %file_of;    # of each header, as #include names it
 my @upward;
 
-for my $file (map { s/.*\///r } glob("$top/src/*.[ch]"))
+for my $file (map { s/.*\/src\///r } glob("$top/src/*.[ch] $top/src/lease/*.[ch]"))
 {
 	my $room = $file =~ s/\.h$/.c/r;
 	$room_of{$file} = defined $place{$room} ? $room : $file;
+	$file_of{ $file =~ s/.*\///r } = $file;
 }
 is_deeply([ grep { !defined $place{ $room_of{$_} } } sort keys %room_of ], [], 'each file of src has a room');
 is_deeply([ grep { !$room_of{$_} } @rooms ], [], 'and each room is a file');
 for my $file (sort keys %room_of)
 {
-	for my $header (grep { $room_of{$_} } page_text("src/$file") =~ /^#include "(\w+\.h)"/mg)
+	for my $header (grep { defined } map { $file_of{$_} } page_text("src/$file") =~ /^#include "(\w+\.h)"/mg)
 	{
 		push @upward, "$file includes $header"
 		  if $room_of{$header} ne $room_of{$file} && $place{ $room_of{$header} } <= $place{ $room_of{$file} };

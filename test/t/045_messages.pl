@@ -85,7 +85,7 @@ sub note_message
 }
 
 # Macros for strings stand for the strings.
-my %source_of = map { /([^\/]*)$/ => slurp_file($_) =~ s{/\*.*?\*/}{}gsr } glob("$top/src/*.[ch]");
+my %source_of = map { /([^\/]*)$/ => slurp_file($_) =~ s{/\*.*?\*/}{}gsr } glob("$top/src/*.[ch] $top/src/lease/*.[ch]");
 my %macros = (
 	INT64_FORMAT => '"%d"',
 	UINT64_FORMAT => '"%u"',

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * registry.c
- *	  Feed src/registry.c and src/registry_answer.c what a false registry says.
+ *	  Feed src/lease/registry.c and src/lease/registry_answer.c what a false registry says.
  *
  * libpq is made up: it says and answers what the input's bytes tell.  Whatever
  * that is, a call ends, and ends in a failure that can be printed or in an answer
@@ -10,8 +10,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "../../../src/registry.c"
-#include "../../../src/registry_answer.c"
+#include "../../../src/lease/registry.c"
+#include "../../../src/lease/registry_answer.c"
 #include "../../../src/shards.c"
 
 #define FUZZ_ERRORS

@@ -29,10 +29,7 @@
 #include "utils/timestamp.h"
 
 #include "compat.h"
-#include "identity.h"
-#include "layout.h"
 #include "registry_answer.h"
-#include "settings.h"
 #include "shards.h"
 
 /* No cell is longer: the longest is a list of shards. */
@@ -166,9 +163,9 @@ read_shard_cell(const char *text, int32 last_shard, int32 *shard)
 static uint64
 read_registry(const char *text)
 {
-	uint64 number = strtou64(text, NULL, 16);
-
-	return strcmp(text, identity_text(number)) == 0 ? number : 0;
+	return strlen(text) == 16 && strspn(text, "0123456789abcdef") == 16 ?
+			   strtou64(text, NULL, 16) :
+			   0;
 }
 
 static void
@@ -374,10 +371,8 @@ read_row(AnswerReader *reader, const char *const *cell)
 
 void
 registry_answer_begin(AnswerReader *reader, RegistryAnswer *answer,
-					  RegistryFailure *failure)
+					  int32 last_shard, RegistryFailure *failure)
 {
-	int32 last_shard = (int32) layout_last_shard(settings_layout());
-
 	memset(answer, 0, sizeof(*answer));
 	*reader = (AnswerReader){.answer = answer,
 							 .failure = failure,

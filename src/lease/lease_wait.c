@@ -24,13 +24,9 @@
 #include "lease_wait.h"
 #include "positions.h"
 #include "settings.h"
-#include "shards.h"
 
 /* An attempt that ended so lately tells a caller what another would. */
 #define FRESH_US USECS_PER_SEC
-
-/* A list of shards in a message. */
-#define SHARDS_TEXT_SIZE 200
 
 #define CLOCK_HINT \
 	"Check the time synchronization of this server and of the registry's."
@@ -50,14 +46,13 @@ static char *
 describe_held(const LeaseTable *table)
 {
 	int32 *shard = palloc((table->count + 1) * sizeof(int32));
-	char   text[SHARDS_TEXT_SIZE];
 
 	if (table->count == 0)
 		return pstrdup("It holds no shard.");
 	for (int i = 0; i < table->count; i++)
 		shard[i] = table->held[i].lease.shard;
-	shards_format(shard, table->count, text, sizeof(text));
-	return psprintf("It holds %s of the registry's shards.", text);
+	return psprintf("It holds %s of the registry's shards.",
+					shards_text(shard, table->count));
 }
 
 /* What any user may know of a failure. */

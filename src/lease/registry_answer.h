@@ -45,7 +45,7 @@ typedef struct AnswerReader
 extern const char *const registry_answer_columns;
 
 extern void registry_answer_begin(AnswerReader *reader, RegistryAnswer *answer,
-								  RegistryFailure *failure);
+								  int32 last_shard, RegistryFailure *failure);
 extern bool registry_answer_read(void *reader, const struct pg_result *rows);
 extern bool registry_answer_end(AnswerReader *reader);
 

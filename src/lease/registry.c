@@ -557,7 +557,8 @@ registry_call(const char *function, const LeaseCaller *caller,
 	AnswerReader reader;
 
 	set_deadline(TIMEOUT_MS);
-	registry_answer_begin(&reader, answer, failure);
+	registry_answer_begin(&reader, answer,
+						  layout_last_shard(settings_layout()), failure);
 	if (execute(format_call(function, caller, arguments), registry_answer_read,
 				&reader, failure))
 		return registry_answer_end(&reader);

@@ -90,7 +90,6 @@
 #include "registry.h"
 #include "server.h"
 #include "settings.h"
-#include "shards.h"
 
 /* Sessions that lack a shard do not make the worker call more often. */
 #define MIN_PAUSE_US USECS_PER_SEC
@@ -100,8 +99,6 @@
 
 /* How often it looks whether the horizon is open, and a lease has begun. */
 #define POLL_MS 20
-
-#define SHARDS_TEXT_SIZE 200
 
 /* This server's leases; entries that are not recorded yet are not opened. */
 static LeaseRecord mine;
@@ -175,16 +172,12 @@ log_change(const int32 *before, int nbefore)
 {
 	int	   count;
 	int32 *shard = lease_record_shards(&mine, true, &count);
-	char   text[SHARDS_TEXT_SIZE];
-	char   text_before[SHARDS_TEXT_SIZE];
 
-	if (count == nbefore && memcmp(shard, before, count * sizeof(int32)) == 0)
-		return;
-	shards_format(shard, count, text, sizeof(text));
-	shards_format(before, nbefore, text_before, sizeof(text_before));
-	ereport(LOG,
-			(errmsg("this server has leased snowflake shards \"%s\"", text),
-			 errdetail("Before, it had \"%s\".", text_before)));
+	if (count != nbefore || memcmp(shard, before, count * sizeof(int32)) != 0)
+		ereport(LOG, (errmsg("this server has leased snowflake shards \"%s\"",
+							 shards_text(shard, count)),
+					  errdetail("Before, it had \"%s\".",
+								shards_text(before, nbefore))));
 }
 
 /* Log how an attempt ended, if that is another way than the one before. */
