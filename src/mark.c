@@ -3,10 +3,10 @@
  * mark.c
  *	  Reading what is new: snowflake_settled(), and waiting for it.
  *
- * Ids are in the order of minting, and rows appear in the order of commits.  A
- * reader that asks for what is above its last id misses each row with a smaller
- * id that is committed later.  snowflake_settled() gives the mark: no row with an
- * id below it, which the caller's snapshot does not see, can still appear.
+ * Ids are in the order of minting, and rows appear in the order of commits.  A reader
+ * that asks for what is above its last id misses each row with a smaller id that is
+ * committed later.  snowflake_settled() gives the mark: no row with an id below it,
+ * which the caller's snapshot does not see, can still appear.
  *
  * The mark is the first id of a tick, the least of four:
  *
@@ -60,35 +60,36 @@
  *	  lost, and so are all tickets before.
  *
  * How far back the ring reaches.  The server's latest completed xid only grows, and a
- * snapshot has its value of then.  Each transaction in the ring has it as it was after
- * it had drawn its ticket.  If the snapshot's is greater than that, the snapshot was
- * taken later: it sees that transaction, and all with earlier tickets, as these were
- * visible before.  If the reader finds no such transaction, and the ring has lost
- * others, the snapshot is too old, which is an error.  A fresh snapshot is never too
- * old: among as many transactions as the ring holds, there is one that began when the
- * oldest of them had ended, and it raised the number.
+ * snapshot has its value of then.  Each transaction in the ring has it as it was
+ * after it had drawn its ticket.  If the snapshot's is greater than that, the
+ * snapshot was taken later: it sees that transaction, and all with earlier tickets,
+ * as these were visible before.  If the reader finds no such transaction, and the
+ * ring has lost others, the snapshot is too old, which is an error.  A fresh snapshot
+ * is never too old: among as many transactions as the ring holds, there is one that
+ * began when the oldest of them had ended, and it raised the number.
  *
- * A snapshot that was imported may follow another order than that in which transactions
- * became visible: one that a replication slot exported follows the WAL, where a
- * transaction that waits for a synchronous standby has ended.  Its latest completed xid
- * tells nothing then.  But it sees all xids before its xmin, and these are all with
- * tickets up to a transaction's, if that one's number is before the xmin.
+ * A snapshot that was imported may follow another order than that in which
+ * transactions became visible: one that a replication slot exported follows the WAL,
+ * where a transaction that waits for a synchronous standby has ended.  Its latest
+ * completed xid tells nothing then.  But it sees all xids before its xmin, and these
+ * are all with tickets up to a transaction's, if that one's number is before the
+ * xmin.
  *
- * One statement has one mark.  A STABLE function may be called for each row, and
- * the mark moves.  Then a row above one mark would be skipped, and one with a greater
- * id, below the next mark, read.  So the first call leaves the mark in the copy of
- * the snapshot that the statement has to itself, in a field that the server sets to 0
+ * One statement has one mark.  A STABLE function may be called for each row, and the
+ * mark moves.  Then a row above one mark would be skipped, and one with a greater id,
+ * below the next mark, read.  So the first call leaves the mark in the copy of the
+ * snapshot that the statement has to itself, in a field that the server sets to 0
  * there and does not read.  Nothing else lives as long: a snapshot's address is soon
  * another one's, two statements in a loop have equal snapshots, a statement has
  * several calls, and a reference to the snapshot would keep VACUUM from rows.
  *
  * Prepared transactions survive a restart, and shared memory does not.  But the
- * server keeps their locks.  So a transaction that is prepared takes an advisory
- * lock whose key is the time of the tick at which it holds the mark.  Nobody waits
- * for it: it is shared, and its kind is ours alone.  After a start the table is filled
- * from these locks before one of them can be ended: by the first transaction of any
- * process, and a process has one before it does anything, to find its database; and, as
- * a session may outlive a standby's recovery, by COMMIT PREPARED.
+ * server keeps their locks.  So a transaction that is prepared takes an advisory lock
+ * whose key is the time of the tick at which it holds the mark.  Nobody waits for it:
+ * it is shared, and its kind is ours alone.  After a start the table is filled from
+ * these locks before one of them can be ended: by the first transaction of any
+ * process, and a process has one before it does anything, to find its database; and,
+ * as a session may outlive a standby's recovery, by COMMIT PREPARED.
  *
  * The mark outlives the server: whatever starts later, with whatever clock, mints
  * nothing before the horizon that it finds, and the mark is not after that.  So the
@@ -445,8 +446,6 @@ mark_install_hooks(void)
 	ProcessUtility_hook = process_utility;
 }
 
-/* --- Snapshots ---------------------------------------------------------- */
-
 static View
 view_of(Snapshot snapshot)
 {
@@ -463,14 +462,6 @@ view_of(Snapshot snapshot)
 		FullTransactionIdRetreat(&view.sees_after);
 	}
 	return view;
-}
-
-static bool
-sees(const View *view, const Minted *transaction)
-{
-	return FullTransactionIdPrecedes(transaction->xid, view->xmin) ||
-		   !XidInMVCCSnapshot(XidFromFullTransactionId(transaction->xid),
-							  view->snapshot);
 }
 
 pg_noreturn static void
@@ -491,7 +482,9 @@ static void
 note_unseen(const View *view, const Minted *transaction, int64 *first)
 {
 	if (transaction->tick < *first && transaction->database == MyDatabaseId &&
-		!sees(view, transaction))
+		!FullTransactionIdPrecedes(transaction->xid, view->xmin) &&
+		XidInMVCCSnapshot(XidFromFullTransactionId(transaction->xid),
+						  view->snapshot))
 		*first = transaction->tick;
 }
 
@@ -569,8 +562,7 @@ raise_latest_tick(const Layout *layout)
 		int64 renew;
 
 		tick = Min(tick, layout->last_mint_tick);
-		if (pg_atomic_read_u64(&bounds->renew) == 0)
-			horizon_wait_for_first(tick);
+		horizon_wait_for_first(tick);
 		renew = (int64) pg_atomic_read_u64(&bounds->renew);
 		if (tick >= renew)
 			horizon_ask_for_renewal(tick);
@@ -579,9 +571,8 @@ raise_latest_tick(const Layout *layout)
 	}
 	on_disk = Max((int64) pg_atomic_read_u64(&bounds->renew),
 				  (int64) pg_atomic_read_u64(&bounds->horizon));
-	if (FAULT(mark_on_disk))
-		on_disk = PG_INT64_MAX;
-	return Min((int64) pg_atomic_read_u64(&bounds->latest), on_disk);
+	return Min((int64) pg_atomic_read_u64(&bounds->latest),
+			   FAULT(mark_on_disk) ? PG_INT64_MAX : on_disk);
 }
 
 /* The first tick that is not settled.  The head of this file says why. */

@@ -83,26 +83,22 @@ static const Layout *my_layout = NULL;
 static int64 my_last_own_id = NO_ID;
 static int32 my_last_own_shard;
 
-/* Where among the own shards where it minted last, or tried to. */
+/* Where among the own shards it minted last, or tried to. */
 static int my_index = 0;
 
 /* Has this session met another one on a shard since it last had to wait? */
 static bool met_others = false;
 
-/* The call that is minting; a process has one at a time. */
+/* The call that is minting, one at a time; and its tick: see read_tick(). */
 static MintCall my_call;
+static Tick		current_tick = {.began = PG_INT64_MIN};
 
-/* The tick that it is to mint in: see read_tick(). */
-static Tick current_tick = {.began = PG_INT64_MIN};
-
-/* The layout, if this data directory may mint; else an error. */
-static const Layout *
+/* Raise an error if this data directory may not mint. */
+static void
 check_server(void)
 {
-	const Layout *layout = server_layout();
-
+	(void) server_layout();
 	server_check_clone();
-	return layout;
 }
 
 static inline bool
@@ -129,7 +125,7 @@ static pg_noinline void
 note_first_id(int64 id)
 {
 	if (!has_minted())
-		(void) check_server();
+		check_server();
 	session_note_first_id(id, layout_tick(my_layout, id));
 }
 
@@ -173,9 +169,9 @@ wait_for_tick_after(int64 tick)
 }
 
 /*
- * What the clock is behind, for a message.  No session has minted in the tick
- * of the found horizon yet: ids from before the start, or of another server, may lie just
- * before it.
+ * What the clock is behind, for a message.  No session has minted in the tick of
+ * the found horizon yet: ids from before the start, or of another server, may lie
+ * just before it.
  */
 static const char *
 name_of_bound(int64 latest_tick)
@@ -239,13 +235,13 @@ wait_for_horizon(int64 tick)
 
 	while (tick >= (int64) pg_atomic_read_u64(&bounds->horizon))
 	{
-		(void) check_server(); /* the worker may have found a clone */
+		check_server(); /* the worker may have found a clone */
 		if (leases_cover(tick))
 			horizon_wait(&wait, tick);
 		else
 			lease_wait(&lease, ANY_SHARD);
 	}
-	(void) check_server();
+	check_server();
 	ConditionVariableCancelSleep();
 	note_wait(wait.waited_us + lease.waited_us);
 }
@@ -591,8 +587,7 @@ mint_on_own(const OwnShards *own)
 static void
 check_process(void)
 {
-	const Layout *layout = check_server();
-
+	check_server();
 	if (RecoveryInProgress())
 		ereport(ERROR,
 				(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
@@ -603,7 +598,7 @@ check_process(void)
 						errmsg("cannot mint ids in single-user mode")));
 	if (my_slot == NULL)
 		session_begin();
-	my_layout = layout;
+	my_layout = settings_layout();
 }
 
 /*
