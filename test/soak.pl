@@ -1,24 +1,22 @@
-# soak.pl -- minutes of load, crashes, moved clocks and promotions
+# soak.pl -- all promises at once, while everything breaks at random
 #
-# Eight clients mint in two databases, on their server's own shards and on
-# named ones, in tables and in read-only transactions, while a primary and its
-# synchronous standby are crashed in every way, have their clocks moved and
-# their settings reloaded, and are promoted and replaced.  Each client writes
-# down every id that it receives.  At the end the ids of all the servers' lives
-# are searched for duplicates.  Then a fleet that leases its shards is treated
-# likewise, for a third as long: test/t/064_fleet.pl.
+# Three servers lease their shards from one registry: paris has a synchronous standby,
+# lima an asynchronous one, oslo an archive of its WAL.  A subscriber merges their rows.
+# Writers of every kind mint and store; readers follow each feed: on each server, on each
+# standby, on the subscriber.  Meanwhile servers, standbys, the registry, clocks, disks
+# and records are broken in every way, and settings change.
 #
-# "test/check.sh soak" runs it.  SNOWFLAKE_SOAK is the minutes, and the seed of
-# what is random.
+# The soak goes in phases of some faults each.  After each, all is mended, the clients
+# come to their end, and all that they got is compared with all that is stored:
+#	- no id came twice, to whomever, from whichever server, in this phase or before
+#	- the ids of a session increase, and those of a shard, over all sessions
+#	- no id is later than the clock of the server that minted it
+#	- through each feed, each row that is there came once, in order
+#	- each row is found by its id, through partitions by shard and by time
+#	- who got no id got an error, and each error is one that says why
 #
-# Minters are processes of their own, which run short psql scripts for as long
-# as the soak lasts, on the server that is the primary at the time.  What psql
-# receives goes to files, in which a server's life is told from the next by
-# nothing: an id is an id.  The parent breaks the servers meanwhile.
-#
-# The standby is synchronous, because ids of which it knows nothing cannot be
-# protected by it; while there is none, the primary mints only up to the
-# horizon that it has, and so comes to a halt.
+# "test/check.sh soak" runs it.  SNOWFLAKE_SOAK is the minutes and the seed: it gives the
+# order of the faults, and what is random in each.
 
 use strict;
 use warnings;
@@ -26,42 +24,52 @@ use FindBin;
 use lib "$FindBin::RealBin/perl";
 
 use File::Path qw(rmtree);
-use List::Util qw(max sum0);
-use POSIX ();
+use LeaseTest;
+use List::Util qw(max shuffle sum0);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
+use RegistryFaults;
 use SnowflakeTest;
+use SoakClients;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-my ($minutes, $seed) = split ' ', $ENV{SNOWFLAKE_SOAK} // '1 1';
+my ($minutes, $seed) = split ' ', $ENV{SNOWFLAKE_SOAK} // '';
+$minutes //= 1;
+$seed //= int(rand(1_000_000));
 
-my $MINTERS = 8;
-my @DATABASES = ('postgres', 'other');
-my $BACK_WITHIN = 120;               # seconds, or the server counts as lost
-my $ENOUGH = 20_000 * $minutes;      # ids; fewer prove nothing
+my $LEASE = 5;                  # seconds
+my $PHASE = 10;                 # faults
+my $BACK_WITHIN = 300;          # seconds, or what is waited for counts as lost
+my ($SHARD_BITS, $SHARDS) = (4, 8);     # of the layout, and those to be had
+my $EPOCH = 1704067200;
 
-my $CONF = <<'CONF';
-fsync = on
+my $CONF = <<"CONF";
+snowflake.layout = 'epoch=2024-01-01 unit=1ms fields=timestamp:41,shard:$SHARD_BITS,sequence:12'
 restart_after_crash = on
 log_statement = none
-max_connections = 40
-shared_buffers = 64MB
+shared_buffers = 32MB
 max_wal_size = 256MB
-synchronous_standby_names = '*'
-synchronous_commit = on
+max_prepared_transactions = 50
+max_replication_slots = 20
+max_wal_senders = 20
 wal_sender_timeout = 0
 wal_receiver_timeout = 0
-snowflake.shards = '0-3'
+wal_retrieve_retry_interval = 500ms
+autovacuum = off
 CONF
 
-my $dir = "$PostgreSQL::Test::Utils::tmp_check/soak";
-my $began = time();
-my %faults;
-my ($primary, $standby);
-my $servers = 0;                # made so far
+my $dir = PostgreSQL::Test::Utils::tempdir_short();
+my %places = map { $_ => { name => $_, highest => 0 } } qw(paris lima oslo);
+my @places = @places{qw(paris lima oslo)};
+my ($paris, $lima, $oslo) = @places;
+my $archive;
+my $made = 0;                   # servers and backups
+my $clones = 0;
 my $base = 0;                   # seconds that all clocks are ahead by now
 my %offset;                     # of each server's clock, by name
+my (%faults, %kinds, @left_over, $long);
+my $began = time();
 
 # The remarks of the server's modules belong into the log, where STDOUT goes.
 my $output = Test::More->builder->output;
@@ -79,99 +87,8 @@ sub now { return sprintf('%.1f s', time() - $began); }
 # Up to so much in either direction.
 sub around { my ($most) = @_; return rand(2 * $most) - $most; }
 
-sub one_of { return $_[ rand @_ ]; }
+# --- Waiting
 
-# --- The minters
-
-# Where they find the server, replaced at once when that changes.
-sub point_minters_at
-{
-	my ($node) = @_;
-
-	append_to_file("$dir/server.new", $node->connstr('') =~ s/ ?dbname='?'?//r);
-	rename("$dir/server.new", "$dir/server") or die "could not rename $dir/server.new: $!";
-	return;
-}
-
-# A few seconds' work: mostly small statements with pauses, so that many ticks
-# see an id, and now and then one that exhausts ticks.  The plain statements give
-# all of their ids or none; COPY gives each as it is minted.
-#
-# A session prints a line for its begin, and then one for each id: a letter for
-# how it was minted, p by snowflake_nextval() and n on a named shard, or P and N
-# if it was stored; and the id.
-sub script
-{
-	my @statements;
-
-	push @statements, "\\set VERBOSITY verbose\n\\echo begin\n";
-	for (1 .. 60)
-	{
-		my $pause = sprintf('%.3f', rand(0.05));
-		my ($letter, $mint) = @{ one_of([ p => 'snowflake_nextval()' ], [ p => 'snowflake_nextval()' ],
-			[ n => 'snowflake_nextval(' . one_of(0 .. 3) . ')' ]) };
-		my $count = rand() < 0.01 ? 10_000 : 1 + int(rand(100));
-		my $several = "SELECT '$letter' || $mint FROM generate_series(1, $count)";
-		my $between = "SELECT 'n' || snowflake_nextval(" . one_of(0 .. 3) . "), 'p' || snowflake_nextval()";
-
-		push @statements, one_of(
-			"$several;",
-			"BEGIN READ ONLY; $several; COMMIT;",
-			"COPY ($several) TO STDOUT;",
-			"SELECT '$letter' || $mint;",
-			"\\pset fieldsep '\\n'\n$between FROM generate_series(1, $count);\n\\pset fieldsep '|'",
-			'INSERT INTO stored SELECT ' . "$mint FROM generate_series(1, "
-			  . (1 + int(rand(5)))
-			  . ") RETURNING '" . uc($letter) . "' || id;");
-		push @statements, "DO 'BEGIN PERFORM pg_sleep($pause); END';";
-	}
-	return join("\n", @statements) . "\n";
-}
-
-sub mint_until_told
-{
-	my ($number) = @_;
-	my $parent = getppid();
-	my $script = "$dir/script.$number";
-
-	srand($seed * 1000 + $number);
-	while (getppid() == $parent && !-e "$dir/stop")
-	{
-		my $server = slurp_file("$dir/server");
-		my $database = one_of(@DATABASES);
-
-		open(my $file, '>', $script) or die "could not write $script: $!";
-		print $file script();
-		close($file);
-		system("psql -XAtq -d \"$server dbname=$database\" -f $script >>$dir/ids.$number 2>>$dir/errors.$number </dev/null");
-		sleep(0.1) if $? != 0;
-	}
-	return;
-}
-
-sub start_minter
-{
-	my ($number) = @_;
-	my $pid = fork() // die "could not fork: $!";
-
-	return $pid if $pid;
-	# leave without the ends of the servers, which are the parent's
-	eval { mint_until_told($number); 1 } or POSIX::_exit(1);
-	POSIX::_exit(0);
-}
-
-# --- Servers and their clocks
-
-sub turn_clock
-{
-	my ($node, $offset) = @_;
-
-	$offset{ $node->name } = $offset;
-	set_clock($node, $offset);
-	return;
-}
-
-# Poll until it is so, for as long as a server may take to come back.
 sub await
 {
 	my ($what, $done) = @_;
@@ -179,42 +96,9 @@ sub await
 
 	until (eval { $done->() })
 	{
-		die "$what, in vain" if time() > $end;
-		sleep(0.05);
+		die "$what, in vain: $@" if time() > $end;
+		sleep(0.1);
 	}
-	return;
-}
-
-sub processes_of
-{
-	my ($node) = @_;
-	my $data = $node->data_dir;
-
-	return map { s{/proc/}{}r }
-	  grep { (readlink("$_/cwd") // '') =~ /^\Q$data\E/ } glob('/proc/[0-9]*');
-}
-
-# Wait until nobody is left of a server whose postmaster was killed.  They keep
-# the next one from starting, and so does for a moment the dead one's number.
-sub await_end
-{
-	my ($node) = @_;
-
-	await('waiting for the processes of ' . $node->name, sub { !processes_of($node) });
-	# a start that failed may have left it the dead postmaster's pid
-	$node->{_pid} = undef;
-	return;
-}
-
-sub bring_up
-{
-	my ($node, $offset) = @_;
-
-	turn_clock($node, $offset);
-	await('starting ' . $node->name, sub {
-		await_end($node);
-		start_with_clock($node, $offset, disk => 1, fail_ok => 1);
-	});
 	return;
 }
 
@@ -225,97 +109,92 @@ sub gives_true
 	return $status == 0 && $out eq 't';
 }
 
-sub await_server
+sub await_true
 {
-	await('waiting for ' . $primary->name, sub { gives_true($primary, 'SELECT true') });
+	my ($node, $query) = @_;
+	await($node->name . ": $query", sub { gives_true($node, $query) });
 	return;
 }
 
-sub await_minting
+# A command of ours that a crash may interrupt, such as one that a fault just caused.
+sub command
 {
-	await('waiting for ' . $primary->name . ' to mint',
-		sub { gives_true($primary, q{SET statement_timeout = '5s'; SELECT snowflake_nextval(3) > 0}) });
+	my ($node, $sql) = @_;
+	await($node->name . ": $sql", sub { $node->safe_psql('postgres', $sql, timeout => 60); 1 });
 	return;
 }
 
 sub await_standby
 {
-	await('waiting for ' . $standby->name, sub {
-		gives_true($primary, q{SELECT count(*) = 1 FROM pg_stat_replication WHERE state = 'streaming' AND sync_state = 'sync'})
-	});
+	my ($place) = @_;
+	my $name = $place->{standby}->name;
+
+	await_true($place->{node}, "SELECT count(*) = 1 FROM pg_stat_replication WHERE application_name = '$name' AND state = 'streaming'"
+		  . ($place == $paris ? q( AND sync_state = 'sync') : ''));
 	return;
 }
 
-sub new_standby
-{
-	my $name = 'server_' . ++$servers;
+# --- Servers and their clocks
 
-	$standby = PostgreSQL::Test::Cluster->new($name);
-	$primary->backup($name);
-	$standby->init_from_backup($primary, $name, has_streaming => 1);
-	rmtree($primary->backup_dir . "/$name");
-	bring_up($standby, $base + around(3));
-	await_standby();
+# A clock that is set back is noted: what was just minted is later than the clock is then.
+sub turn_clock
+{
+	my ($node, $offset) = @_;
+	my ($place) = grep { $_->{node} && $_->{node} == $node } @places;
+	my $before = $offset{ $node->name } // $offset;
+
+	if ($place)
+	{
+		push @{ $place->{set_back} }, [ time() + $before, time() + $offset ] if $offset < $before;
+		$place->{highest} = max($place->{highest}, $offset);
+	}
+	$offset{ $node->name } = $offset;
+	set_clock($node, $offset);
 	return;
 }
 
-# The first server, with a database more and a table in each.
-sub start_all
+sub some_offset { return $base + (rand() < 0.3 ? around(4) : around(1)); }
+
+sub all_nodes { return map { grep { defined } @$_{ 'node', 'standby' } } @places; }
+
+sub processes_of
 {
-	mkdir($dir) or die "could not make $dir: $!";
-	$primary = new_server('server_' . ++$servers, clock => 1,
-		init => { allows_streaming => 1 }, conf => "$CONF\nsynchronous_standby_names = ''");
-	$primary->safe_psql('postgres', 'CREATE DATABASE other TEMPLATE postgres');
-	$primary->safe_psql($_, 'CREATE TABLE stored (id snowflake PRIMARY KEY)')
-	  for @DATABASES;
-	$primary->append_conf('postgresql.conf', q{synchronous_standby_names = '*'});
-	$primary->reload;
-	new_standby();
-	point_minters_at($primary);
-	$offset{ $primary->name } = 0;
+	my ($node) = @_;
+	my $data = $node->data_dir;
+
+	return map { s{/proc/}{}r }
+	  grep { (readlink("$_/cwd") // '') =~ /^\Q$data\E/ } glob('/proc/[0-9]*');
+}
+
+# Wait until nobody is left of a server whose postmaster was killed.
+sub await_end
+{
+	my ($node) = @_;
+
+	await('waiting for the processes of ' . $node->name, sub { !processes_of($node) });
+	# a start that failed may have left it the dead postmaster's pid
+	$node->{_pid} = undef;
 	return;
 }
 
-# --- Faults
-
-# What the clock of a server shows when it starts.
-sub some_offset
+sub try_to_start
 {
-	return $base + (rand() < 0.3 ? around(5) : around(1));
+	my ($node, $offset, %place) = @_;
+
+	await_end($node);
+	turn_clock($node, $offset);
+	return start_with_clock($node, $offset, disk => 1, fail_ok => 1, place => \%place);
 }
 
-sub kill_one
+sub bring_up
 {
-	my ($whose) = @_;
-	my ($status, $pid) = $primary->psql('postgres',
-		"SELECT pid FROM pg_stat_activity WHERE $whose AND pid <> pg_backend_pid() LIMIT 1");
+	my ($node, $offset, %place) = @_;
 
-	kill('KILL', $pid) if $status == 0 && $pid;
+	await('starting ' . $node->name, sub { try_to_start($node, $offset, %place) });
 	return;
 }
 
-sub reload_settings
-{
-	my @settings = (
-		'snowflake.reserve = ' . one_of('100ms', '200ms', '1s', '1s', '2s', '5s'),
-		'snowflake.clock_tolerance = ' . one_of('0', '100ms', '1s', '5s'),
-		'snowflake.shards = ' . one_of(q{'0-3'}, q{'0-3'}, q{'0-3'}, q{'2,3'}, q{'3'}, q{''}));
-
-	$primary->append_conf('postgresql.conf', join("\n", @settings));
-	$primary->reload;
-	return;
-}
-
-sub set_synchrony
-{
-	$primary->append_conf('postgresql.conf', join("\n", @_));
-	$primary->reload;
-	return;
-}
-
-# As a machine ends that loses its power: nobody finishes anything, whereas a
-# postmaster writes at the end of an immediate stop, and a worker whose
-# postmaster was killed comes to the end of a renewal.
+# As a machine ends that loses its power: nobody finishes anything.
 sub kill_all
 {
 	my ($node) = @_;
@@ -325,181 +204,674 @@ sub kill_all
 	return;
 }
 
-sub end_primary
+sub end_somehow
 {
+	my ($node) = @_;
+
 	one_of(
-		sub { $primary->kill9 },
-		sub { $primary->stop('immediate') },
-		sub { kill_all($primary) })->();
+		sub { $node->kill9 },
+		sub { $node->stop('immediate') },
+		sub { kill_all($node) })->();
 	return;
 }
 
-my %fault;
-%fault = (
-	'immediate stop' => [ 4, sub {
-		$primary->stop('immediate');
-		bring_up($primary, some_offset());
-	} ],
-	'clean stop' => [ 1, sub {
-		$primary->stop('fast');
-		bring_up($primary, some_offset());
-	} ],
-	'SIGKILL of the postmaster' => [ 4, sub {
-		$primary->kill9;
-		bring_up($primary, some_offset());
-	} ],
-	'SIGKILL of all processes' => [ 4, sub {
-		kill_all($primary);
-		bring_up($primary, some_offset());
-	} ],
-	'SIGKILL of a backend' => [ 4, sub {
-		kill_one("backend_type = 'client backend'");
-	} ],
-	'SIGKILL of the worker' => [ 3, sub {
-		kill_one("backend_type = 'snowflake horizon'");
-	} ],
-	'termination of the worker' => [ 2, sub {
-		$primary->psql('postgres',
-			q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'snowflake horizon'});
-	} ],
-	'step of the clock' => [ 6, sub {
-		turn_clock($primary, $base + around(one_of(0.05, 0.5, 5)));
-	} ],
+# From a backup of a server that runs.
+sub server_from
+{
+	my ($place, %options) = @_;
+	my $new = PostgreSQL::Test::Cluster->new("$place->{name}_" . ++$made);
+	my $node = $place->{node};
+
+	await('a backup', sub { rmtree($node->backup_dir . '/' . $new->name); $node->backup($new->name); 1 });
+	$options{meanwhile}->() if $options{meanwhile};
+	$new->init_from_backup($node, $new->name, %{ $options{init} // {} });
+	rmtree($node->backup_dir . '/' . $new->name);
+	return $new;
+}
+
+sub new_standby
+{
+	my ($place) = @_;
+	my $standby = $place->{standby} = server_from($place, init => { has_streaming => 1 });
+
+	if ($place == $paris)
+	{
+		$place->{node}->append_conf('postgresql.conf', 'synchronous_standby_names = ' . $standby->name);
+		$place->{node}->reload;
+	}
+	bring_up($standby, $base + around(3));
+	await_standby($place);
+	point_at($dir, "$place->{name}.standby", $standby);
+	return;
+}
+
+# Another server takes a place.  What is not there any more, readers may have read.
+sub replace
+{
+	my ($place, $new, %options) = @_;
+	my $old = $place->{node};
+
+	$offset{ $new->name } //= $base;
+	$place->{node} = $new;
+	turn_clock($new, $offset{ $new->name });
+	$place->{has_lost} = 1 if $options{has_lost};
+	await_true($new, 'SELECT NOT pg_is_in_recovery()');
+	point_at($dir, $place->{name}, $new);
+	if ($old->{_pid} && $options{beside})
+	{
+		point_at($dir, 'old', $old);
+		mint_beside('old');
+	}
+	kill_all($old);
+	await_end($old);
+	$old->clean_node;
+	new_standby($place) if $place->{standby};
+	begin_subscriptions();
+	return;
+}
+
+sub mint_beside
+{
+	my ($at) = @_;
+	my $name = 'mint.beside.' . ++$clones;
+
+	begin_client($dir, $name, $at, $seed + $clones, writer_of(only_mints => 1));
+	sleep(1.5 * $LEASE);
+	end_clients($dir, $name);
+	return;
+}
+
+# --- The subscriber
+
+my $least = q(SELECT snowflake_least_mark('events', '{paris,lima,oslo}'));
+
+# Anew, as a server that takes another's place knows nothing of subscriptions.  What is
+# prepared would keep its slot from being made.
+sub begin_subscriptions
+{
+	end_clients($dir, 'read.archive') if $archive->{is_read};
+	end_prepared('true');
+	for my $place (@places)
+	{
+		my $name = $place->{name};
+
+		command($archive, "ALTER SUBSCRIPTION $name DISABLE; ALTER SUBSCRIPTION $name SET (slot_name = NONE); DROP SUBSCRIPTION $name") if $archive->{is_read};
+		await("$name drops its slots", sub {
+			$place->{node}->safe_psql('postgres', 'SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_type = $$logical$$');
+			1;
+		});
+	}
+	command($archive, 'TRUNCATE events, snowflake_marks');
+	for my $place (@places)
+	{
+		command($archive, sprintf('CREATE SUBSCRIPTION %s CONNECTION $$%s$$ PUBLICATION soak', $place->{name}, $place->{node}->connstr . ' dbname=postgres'));
+	}
+	unlink("$dir/read.archive");
+	$archive->{is_read} = 1;
+	begin_client($dir, 'read.archive', 'archive', $seed, reader_of($dir, 'read.archive', 'events', $least));
+	return;
+}
+
+# --- The start of all
+
+sub start_all
+{
+	begin_registries(dir => $dir, lease => $LEASE, not_wanted => [ $SHARDS .. (1 << $SHARD_BITS) - 1 ]);
+	for my $place (@places)
+	{
+		my $node = $place->{node} = new_server("$place->{name}_" . ++$made, clock => 1,
+			init => { allows_streaming => 'logical', has_archiving => $place == $oslo },
+			conf => "$CONF\nsnowflake.registry = 'host=$dir port=5432 dbname=postgres user=ids'\nsnowflake.shards = 'auto:2'\nsnowflake.lease = '${LEASE}s'\n");
+		$offset{ $node->name } = 0;
+		held_shards($node, 2);
+		create_soak_tables($node);
+		point_at($dir, $place->{name}, $node);
+		new_standby($place) if $place != $oslo;
+	}
+	$archive = new_server('archive', init => { allows_streaming => 'logical' }, conf => "$CONF\nsnowflake.shards = '15'\n");
+	$archive->safe_psql('postgres', 'CREATE TABLE events (id snowflake PRIMARY KEY, how text); '
+		  . 'CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint NOT NULL, published_at timestamptz NOT NULL)');
+	point_at($dir, 'archive', $archive);
+	begin_subscriptions();
+	return;
+}
+
+# --- Faults.  Each gets a place.
+
+sub kill_one
+{
+	my ($place, $whose) = @_;
+	my ($status, $pid) = $place->{node}->psql('postgres',
+		"SELECT pid FROM pg_stat_activity WHERE $whose AND pid <> pg_backend_pid() LIMIT 1");
+
+	kill('KILL', $pid) if $status == 0 && $pid;
+	return;
+}
+
+sub change
+{
+	my ($node, @settings) = @_;
+
+	$node->append_conf('postgresql.conf', join("\n", @settings, ''));
+	$node->reload;
+	return;
+}
+
+sub some_settings
+{
+	return (
+		'snowflake.reserve = ' . one_of('100ms', '200ms', '1s', '1s', '2s', '5s'),
+		'snowflake.clock_tolerance = ' . one_of('0', '100ms', '1s', '5s'),
+		'snowflake.spread = ' . one_of(0, 0, 3, 8),
+		'snowflake.lease = ' . one_of('4s', '5s', '8s'),
+		'snowflake.shards = ' . one_of(q('auto'), q('auto:2'), q('auto:2'), q('auto:3')),
+		"snowflake.registry = 'host=$dir port=5432 dbname=postgres user=ids application_name=" . one_of(qw(a b)) . q('));
+}
+
+# What survives a crash keeps the mark where it is, until somebody ends it.
+sub leave_prepared
+{
+	my ($place) = @_;
+	my $gid = 'left over ' . sum0(values %faults);
+
+	push @left_over, $gid;
+	$place->{node}->psql('postgres', "BEGIN; INSERT INTO events (how) SELECT 'left over' FROM generate_series(1, 3); PREPARE TRANSACTION '$gid'");
+	return;
+}
+
+sub end_prepared
+{
+	my ($which) = @_;
+
+	for my $place (@places)
+	{
+		my ($status, $gids) = $place->{node}->psql('postgres', "SELECT gid FROM pg_prepared_xacts WHERE $which");
+
+		for my $gid (split(/\n/, $status == 0 ? $gids : ''))
+		{
+			my $end = rand() < 0.7 ? 'COMMIT' : 'ROLLBACK';
+
+			# a writer may be faster
+			await("$gid is ended", sub {
+				$place->{node}->psql('postgres', "$end PREPARED '$gid'", timeout => 60);
+				gives_true($place->{node}, "SELECT count(*) = 0 FROM pg_prepared_xacts WHERE gid = '$gid'");
+			});
+		}
+	}
+	return;
+}
+
+my %damage = (
+	flip => sub { my ($bytes) = @_; substr($bytes, rand(length $bytes), 1) ^= chr(1 + int(rand(255))); $bytes },
+	cut => sub { my ($bytes) = @_; substr($bytes, 0, rand(length $bytes)) },
+	overwrite => sub { my ($bytes) = @_; "\0" x length $bytes },
+	remove => sub { undef });
+
+sub put
+{
+	my ($path, $bytes) = @_;
+
+	unlink($path);
+	return unless defined $bytes;
+	append_to_file($path, $bytes);
+	chmod(0600, $path);
+	return;
+}
+
+# If the server does not start or mint then, the good record is put back, as a hint says.
+sub damage_a_record
+{
+	my ($place) = @_;
+	my $node = $place->{node};
+	my $path = $node->data_dir . '/snowflake.' . one_of(qw(horizon layout lease));
+	my $damage = one_of(sort keys %damage);
+
+	rand() < 0.5 ? $node->stop('fast') : end_somehow($node);
+	await_end($node);
+	return bring_up($node, some_offset()) unless -e $path;
+	my $good = slurp_file($path);
+	put($path, $damage{$damage}->($good));
+	print "soak: $damage of $path\n";
+	my $offset = some_offset();
+	my $mints = try_to_start($node, $offset);
+
+	for (1 .. 100)
+	{
+		last unless $mints;
+		return if gives_true($node, q(SET statement_timeout = '5s'; SELECT snowflake_nextval() > 0));
+		sleep(0.1);
+	}
+	print "soak: does not mint, and gets the good record again\n";
+	$node->stop('immediate') if $mints;
+	await_end($node);
+	put($path, $good);
+	bring_up($node, some_offset());
+	return;
+}
+
+my %server_fault = (
+	'immediate stop' => sub {
+		my ($place) = @_;
+		$place->{node}->stop('immediate');
+		bring_up($place->{node}, some_offset());
+	},
+	'clean stop' => sub {
+		my ($place) = @_;
+		$place->{node}->stop('fast');
+		bring_up($place->{node}, some_offset());
+	},
+	'SIGKILL of the postmaster' => sub {
+		my ($place) = @_;
+		$place->{node}->kill9;
+		bring_up($place->{node}, some_offset());
+	},
+	'SIGKILL of all processes' => sub {
+		my ($place) = @_;
+		kill_all($place->{node});
+		bring_up($place->{node}, some_offset());
+	},
+	'a crash, and a start in another place' => sub {
+		my ($place) = @_;
+		end_somehow($place->{node});
+		bring_up($place->{node}, some_offset(), HOST => 'host-' . ++$made);
+	},
+	'SIGKILL of a backend' => sub { kill_one($_[0], "backend_type = 'client backend'") },
+	'SIGKILL of the worker of the horizon' => sub { kill_one($_[0], "backend_type = 'snowflake horizon'") },
+	'SIGKILL of the worker that leases' => sub { kill_one($_[0], "backend_type = 'snowflake lease'") },
+	'termination of backends and workers' => sub {
+		my ($place) = @_;
+		$place->{node}->psql('postgres', q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type ~ 'snowflake|client' AND random() < 0.4});
+	},
+	'steps of the clock' => sub {
+		my ($place) = @_;
+		for (1 .. 3)
+		{
+			turn_clock($place->{node}, $base + around(one_of(0.05, 0.5, 4)));
+			sleep(rand(1));
+		}
+	},
 	# What was minted ahead of time must be on disk by then, even on a slow
 	# one; for afterwards the clock comes to that time once more.
-	'crash between steps ahead and back' => [ 3, sub {
-		my $ahead = one_of(1, 5, 60);
+	'a crash between steps ahead and back' => sub {
+		my ($place) = @_;
+		my $node = $place->{node};
+		my $ahead = one_of(1, 5, 30);
 
-		reload_settings() if rand() < 0.3;
-		sleep(rand(1));
-		set_disk($primary, 'fsync_ms=500') if rand() < 0.7;
-		my $began = time();
-		turn_clock($primary, $base + $ahead);
+		set_disk($node, 'fsync_ms=500') if rand() < 0.7;
+		turn_clock($node, $base + $ahead);
+		my $from = time();
 		sleep(rand(0.7));
-		kill_all($primary);
-		set_disk($primary, '');
-		bring_up($primary, $base);
+		kill_all($node);
+		set_disk($node, '');
+		bring_up($node, $base);
+		sleep(rand(2));
+		$base += max(0, $ahead - (time() - $from) - rand(1));
+		turn_clock($_, $base) for all_nodes();
+		sleep(1);
+	},
+	'a broken disk' => sub {
+		my ($place) = @_;
+		set_disk($place->{node}, one_of(qw(write=ENOSPC fsync=EIO rename=EIO create=EACCES open=EMFILE write=short close=EIO)));
 		sleep(rand(3));
-		$base += $ahead - (time() - $began) - rand(1);
-		turn_clock($_, $base) for ($primary, $standby);
-		sleep(2);
-	} ],
-	'reload' => [ 4, sub {
-		reload_settings();
-	} ],
-	'slower or faster disk' => [ 2, sub {
-		set_disk($primary, 'fsync_ms=' . one_of(0, 5, 15));
-	} ],
-	# The ids of the time without a synchronous standby are safe as soon as the
-	# standby has caught up.
-	'reload of the synchronous settings' => [ 3, sub {
-		set_synchrony(one_of(q{synchronous_standby_names = ''}, q{synchronous_standby_names = 'nobody'},
+		if (rand() < 0.3)
+		{
+			end_somehow($place->{node});
+			set_disk($place->{node}, '');
+			bring_up($place->{node}, some_offset());
+		}
+		set_disk($place->{node}, '');
+	},
+	'a slow disk' => sub { set_disk($_[0]{node}, join(' ', 'fsync_ms=' . one_of(0, 5, 50), 'wal_ms=' . one_of(0, 5))) },
+	'a damaged record' => \&damage_a_record,
+	'reloads in the middle of statements' => sub {
+		my ($place) = @_;
+		my $session = start_session($place->{node}, q(INSERT INTO events (how) SELECT 'long' FROM generate_series(1, 300) WHERE pg_sleep(0.01) IS NOT NULL), errors => '/dev/null');
+		for (1 .. 4)
+		{
+			change($place->{node}, some_settings());
+			sleep(rand(1));
+		}
+		finish_session($session);
+	},
+	'a prepared transaction is left over' => \&leave_prepared,
+	'a clone beside its original' => sub {
+		my ($place) = @_;
+		my $clone = server_from($place);
+		$clone->append_conf('postgresql.conf', "synchronous_standby_names = ''\narchive_mode = off\n");
+		bring_up($clone, $base + around(3));
+		point_at($dir, 'clone', $clone);
+		mint_beside('clone');
+		kill_all($clone);
+		await_end($clone);
+		$clone->clean_node;
+	},
+	'a crash of the subscriber' => sub {
+		end_somehow($archive);
+		await_end($archive);
+		start_again($archive);
+	});
+
+my %standby_fault = (
+	'a crash of the standby' => sub {
+		my ($place) = @_;
+		end_somehow($place->{standby});
+		sleep(rand(2));
+		bring_up($place->{standby}, $base + around(3));
+		await_standby($place);
+	},
+	'a promotion' => sub {
+		my ($place) = @_;
+		my ($node, $standby) = @$place{ 'node', 'standby' };
+		my $is_sync = $place == $paris;
+
+		await_standby($place);
+		if ($is_sync)
+		{
+			# what a crash made visible before the standby had it
+			my $lsn = $node->lsn('insert');
+			await_true($node, "SELECT flush_lsn >= '$lsn' FROM pg_stat_replication WHERE application_name = '" . $standby->name . q('));
+			turn_clock($standby, $offset{ $node->name } - one_of(1, 1, -1) * rand(3));
+			end_somehow($node);
+		}
+		else
+		{
+			if (rand() < 0.5)
+			{
+				change($standby, "primary_conninfo = ''");
+				sleep(rand(2));
+			}
+			turn_clock($standby, $place->{highest});
+			end_somehow($node) if rand() < 0.5;
+		}
+		$standby->promote;
+		replace($place, $standby, has_lost => !$is_sync, beside => !$is_sync);
+	});
+
+my %single_fault = (
+	'the synchronous settings' => [ paris => sub {
+		my ($place) = @_;
+		my ($node, $standby) = @$place{ 'node', 'standby' };
+		change($node, one_of(q{synchronous_standby_names = ''}, q{synchronous_standby_names = 'nobody'},
 			'synchronous_commit = local', 'synchronous_commit = remote_write'));
 		sleep(rand(2));
-		$fault{'termination of the worker'}->[1]->() if rand() < 0.3;
-		set_synchrony(q{synchronous_standby_names = '*'}, 'synchronous_commit = on');
-		await_standby();
-		$primary->wait_for_catchup($standby, 'flush');
+		change($node, 'synchronous_standby_names = ' . $standby->name, 'synchronous_commit = on');
 	} ],
-	'slow acknowledgements' => [ 2, sub {
-		$standby->append_conf('postgresql.conf', 'recovery_min_apply_delay = ' . one_of('2s', '6s'));
-		$standby->reload;
-		set_synchrony('synchronous_commit = remote_apply');
-		sleep(rand(10));
-		$standby->append_conf('postgresql.conf', 'recovery_min_apply_delay = 0');
-		$standby->reload;
-		set_synchrony('synchronous_commit = on');
-		await_standby();
+	'slow acknowledgements' => [ paris => sub {
+		my ($place) = @_;
+		my ($node, $standby) = @$place{ 'node', 'standby' };
+		change($standby, 'recovery_min_apply_delay = ' . one_of('2s', '4s'));
+		change($node, 'synchronous_commit = remote_apply');
+		sleep(rand(6));
+		change($standby, 'recovery_min_apply_delay = 0');
+		change($node, 'synchronous_commit = on');
 	} ],
-	'crash of the standby' => [ 1, sub {
-		$standby->stop('immediate');
-		sleep(rand(2));
-		bring_up($standby, $base + around(3));
-		await_standby();
-	} ],
-	'promotion' => [ 3, sub {
-		await_server();
-		await_standby();
-		# the clock of the next primary is mostly behind this one's
-		turn_clock($standby,
-			$offset{ $primary->name } - one_of(1, 1, -1) * rand(3));
-		sleep(rand(1));
-		end_primary();
-		$standby->promote;
-		my $old = $primary;
-		$primary = $standby;
-		await('waiting for the promotion', sub { gives_true($primary, 'SELECT NOT pg_is_in_recovery()') });
-		point_minters_at($primary);
-		await_end($old);
-		$old->clean_node;
-		new_standby();
+	'a recovery' => [ oslo => sub {
+		my ($place) = @_;
+		my $node = $place->{node};
+		my $goes_far = rand() < 0.5;
+		my $new = server_from($place, init => $goes_far ? { has_restoring => 1, standby => 0 } : {}, meanwhile => sub {
+			sleep(rand(2));
+			return unless $goes_far;
+			await('a segment is archived', sub {
+				$node->safe_psql('postgres', 'SELECT pg_create_restore_point($$here$$)');
+				my $wal = $node->safe_psql('postgres', 'SELECT pg_walfile_name(pg_switch_wal())');
+				wait_until($node, "SELECT last_archived_wal >= '$wal' FROM pg_stat_archiver");
+			});
+			sleep(rand(2));
+		});
+		$new->enable_archiving;
+		$new->append_conf('postgresql.conf', "recovery_target_name = here\nrecovery_target_action = promote\n") if $goes_far;
+		end_somehow($node) if rand() < 0.5;
+		bring_up($new, $place->{highest});
+		await_true($new, 'SELECT NOT pg_is_in_recovery()');
+		$new->append_conf('postgresql.conf', "recovery_target_name = ''\n");
+		replace($place, $new, has_lost => 1, beside => 1);
 	} ]);
-my @lots = map { ($_) x $fault{$_}->[0] } sort keys %fault;
 
-# --- What the clients got
+# All of them: a name, and what it does.
+my %fault = (
+	(map { my $name = $_; ($name => sub { $server_fault{$name}->(one_of(@places)) }) } keys %server_fault),
+	(map { my $name = $_; my $of = $standby_fault{$name}; ("$name, synchronous" => sub { $of->($paris) }, "$name, asynchronous" => sub { $of->($lima) }) } keys %standby_fault),
+	(map { my ($where, $does) = @{ $single_fault{$_} }; ($_ => sub { $does->($places{$where}) }) } keys %single_fault),
+	%registry_fault);
 
-# Duplicates among the lines that a command prints, the first few of them told
-# about; gives the number of lines and of duplicates.
-sub search
+# The same for the same seed: an order of all faults, then another one, and so on.
+my @order;
+
+sub next_fault
 {
-	my ($what, $command) = @_;
-	my ($lines) = `$command | wc -l`;
-	my @duplicates =
-	  `$command | LC_ALL=C sort -S 200M -T $dir | uniq -d`;
+	my $n = sum0(values %faults);
 
-	chomp($lines, @duplicates);
-	for my $id (@duplicates[ 0 .. ($#duplicates < 9 ? $#duplicates : 9) ])
-	{
-		say_so("duplicate among $what: $id, of "
-			. $primary->safe_psql('postgres', "SELECT snowflake_timestamp($id), snowflake_shard($id), snowflake_sequence($id)"));
-	}
-	return ($lines, scalar(@duplicates));
+	srand($seed * 1000 + $n);
+	@order = shuffle(sort keys %fault) unless @order;
+	my $name = shift @order;
+	print 'soak: ', now(), ": $name\n";
+	$fault{$name}->();
+	$faults{$name}++;
+	$base += 0.2;               # and steps back lose importance
+	end_prepared('true') if $n % 4 == 3;
+	sleep(rand(2));
+	return;
 }
 
-# Only whole lines count.
-my $received = "perl -ne 'print if s/^[pnPN](\\d+)\\n\\z/\$1\\n/' $dir/ids.*";
-my $selected = "perl -ne 'print if s/^[pn](\\d+)\\n\\z/\$1\\n/' $dir/ids.*";
+# --- A phase
 
-# How often a session's ids of snowflake_nextval(), or its ids of one shard, do
-# not increase.
-sub order_violations
+my @writers = map { my $place = $_->{name}; map { [ "$_.$place", $place ] } qw(write.1 write.2 mint) } @places;
+my %readers = (
+	(map { ("read.$_" => [ $_, 'SELECT snowflake_settled()', publish => $_ ]) } keys %places),
+	(map { ("read.$_.standby" => [ "$_.standby", "SELECT mark FROM snowflake_marks WHERE server = '$_'" ]) } qw(paris lima)));
+my %last;                       # id that each has read
+
+sub begin_phase
 {
-	my $violations = 0;
+	my ($phase) = @_;
 
-	for my $file (glob("$dir/ids.*"))
+	for my $n (0 .. $#writers)
 	{
-		my (%last, $line);
-
-		open(my $handle, '<', $file) or die "could not read $file: $!";
-		while ($line = <$handle>)
-		{
-			%last = () if $line =~ /begin/;
-			my ($letter, $id) = $line =~ /^([pnPN])(\d+)\n\z/ or next;
-			for my $what (lc($letter) eq 'p' ? 'own' : (), 'shard ' . ($id >> 12 & 1023))
-			{
-				$violations++, say_so("order: $what, $id after $last{$what}, in $file")
-				  if defined $last{$what} && $id <= $last{$what};
-				$last{$what} = $id;
-			}
-		}
+		my ($name, $place) = @{ $writers[$n] };
+		begin_client($dir, $name, $place, $seed * 1000 + $phase * 100 + $n, writer_of(only_mints => scalar($name =~ /^mint/)));
 	}
-	return $violations;
+	for my $name (keys %readers)
+	{
+		my ($at, $mark, %options) = @{ $readers{$name} };
+		begin_client($dir, $name, $at, $seed, reader_of($dir, $name, 'written', $mark, %options, last => $last{$name}));
+	}
+	return;
 }
 
-sub errors_by_sqlstate
+# All is mended, and everybody gets what there is to get.  Gives the last id of each place.
+sub mend_all
 {
-	my %errors;
-
-	for my $file (glob("$dir/errors.*"))
+	$base = max($base, map { $_->{highest} } @places) + 1;
+	for my $node (all_nodes())
 	{
-		open(my $handle, '<', $file) or die "could not read $file: $!";
-		while (<$handle>)
-		{
-			if (/(?:ERROR|FATAL|PANIC):  ([0-9A-Z]{5}): /) { $errors{$1}++; }
-			elsif (/connection to server|server closed/) { $errors{'no connection'}++; }
-		}
+		turn_clock($node, $base);
+		set_disk($node, '');
 	}
-	return %errors;
+	for my $place (@places)
+	{
+		await_true($place->{node}, q(SELECT state = 'held' FROM snowflake_lease_status()));
+		await_true($place->{node}, q(SET statement_timeout = '5s'; SELECT snowflake_nextval() > 0));
+		await_standby($place) if $place->{standby};
+	}
+	end_clients($dir, map { $_->[0] } @writers);
+	end_prepared('true');
+	return map { my $node = $_->{node}; my $id; await('the end', sub { $id = $node->safe_psql('postgres', q(INSERT INTO events (how) VALUES ('end') RETURNING id)) }); $id } @places;
+}
+
+sub has_read_all
+{
+	my ($name, @ends) = @_;
+	my %read = map { $_ => 1 } ids_read($dir, $name);
+
+	return !grep { !$read{$_} } @ends;
+}
+
+# Each row came once, in order; "has_lost": and others may have, that are gone.
+sub feed_is_good
+{
+	my ($name, $rows, %options) = @_;
+	my @read = ids_read($dir, $name);
+	my (%times, %there);
+
+	$times{$_}++ for @read;
+	$there{$_} = 1 for @$rows;
+	my $missed = grep { !$times{$_} } @$rows;
+	my $twice = grep { $times{$_} > 1 } keys %times;
+	my $alien = $options{has_lost} ? 0 : grep { !$there{$_} } keys %times;
+	my $in_order = !grep { $read[ $_ - 1 ] >= $read[$_] } 1 .. $#read;
+
+	is("$missed missed, $twice twice, $alien that are not there, " . ($in_order ? 'in order' : 'out of order'),
+		'0 missed, 0 twice, 0 that are not there, in order', "$name: " . @$rows . ' rows')
+	  or say_so("$name: seed $seed: $missed missed, $twice twice, $alien alien");
+	return;
+}
+
+sub rows_of { my ($node, $relation) = @_; return split(/\n/, $node->safe_psql('postgres', "SELECT id FROM $relation")); }
+
+# --- What the clients got.  "received" is each id that somebody got, "minted" each that
+# --- is stored or was only selected: a row that was received counts once in each.
+
+my @sets = qw(received minted);
+
+# Errors that say why: a server that stops, starts or is away, or a session ended with it;
+# what a lease, a horizon or a clock may say; a prepared transaction that a server lost.
+my $known = qr/^(?:57P0[1-3]|58000|58030|55006|55000|08\w{3}|25006|42704|42501|server closed|connection|could not)/;
+
+sub read_phase
+{
+	my ($phase) = @_;
+	my (%out, $order, $late, $silent, %unknown) = ();
+	my ($got, $violations, $too_late) = (0, 0, 0);
+
+	for my $set (@sets)
+	{
+		open($out{$set}, '|-', "LC_ALL=C sort -S 50M -T $dir >$dir/$set.$phase") or die "could not sort: $!";
+	}
+	for my $file (glob("$dir/write.*.* $dir/mint.*.*"))
+	{
+		next if $file =~ /\.sql$/;
+		my ($place) = $file =~ /\.(paris|lima|oslo)$/;
+		my @set_back = $place ? @{ $places{$place}{set_back} // [] } : ();
+		my %highest;
+
+		$silent += read_what_clients_got($file,
+			sub { %highest = () },
+			sub {
+				my ($letter, $id, $clock) = @_;
+				my $shard = ($id >> 12) & ((1 << $SHARD_BITS) - 1);
+				my $time = ($id >> (12 + $SHARD_BITS)) / 1000 + $EPOCH;
+
+				$got++;
+				print { $out{received} } "$id\n";
+				print { $out{minted} } "$id\n" if $letter =~ /[pn]/;
+				for my $what ($letter eq 'B' ? () : "shard $shard", $letter =~ /p/i ? 'own' : ())
+				{
+					$violations++, say_so("$file: $id after $highest{$what}, $what") if ($highest{$what} // 0) >= $id;
+					$highest{$what} = $id;
+				}
+				if ($time > $clock + 1e-6 && !grep { $time <= $_->[0] + 0.1 && $clock >= $_->[1] - 0.1 } @set_back)
+				{
+					$too_late++;
+					say_so("$file: $id is of $time, at $clock");
+				}
+			},
+			sub {
+				my ($error) = @_;
+				my ($state) = $error =~ /^(\w{5}): /;
+
+				$kinds{ $state // 'no connection' }++;
+				$unknown{ $error =~ s/\d{3,}/N/gr }++ if $error !~ $known;
+			});
+		unlink($file);
+	}
+	for my $place (@places)
+	{
+		print { $out{minted} } map { "$_\n" } rows_of($place->{node}, $_) for 'written', 'minted';
+	}
+	close($_) || die 'sort failed' for values %out;
+	is($violations, 0, 'the ids of sessions and shards increase');
+	is($too_late, 0, 'none is later than the clock');
+	is(join("\n", map { "$unknown{$_} times $_" } sort keys %unknown), '', 'each error is one that says why');
+	is($silent, 0, 'who got no id got an error');
+	return $got;
+}
+
+# Among all phases so far, or the last two.
+sub no_id_twice
+{
+	my ($name, @phases) = @_;
+	my @twice;
+
+	for my $set (@sets)
+	{
+		my $files = join(' ', map { "$dir/$set.$_" } @phases);
+		push @twice, map { "$set $_" } split(/\n/, `LC_ALL=C sort -m $files | uniq -d`);
+	}
+	is(scalar(@twice), 0, "no id came twice: $name") or say_so("seed $seed: twice: @twice[0 .. ($#twice < 9 ? $#twice : 9)]");
+	return scalar(@twice);
+}
+
+sub each_is_found
+{
+	my ($node, $table) = @_;
+
+	is($node->safe_psql('postgres', "SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_material = off; SET enable_seqscan = off;
+		SELECT (SELECT count(*) FROM $table) - count(*) FROM $table AS a, LATERAL (SELECT FROM $table AS b WHERE b.id = a.id OFFSET 0) AS b"),
+		0, $node->name . ": each row of $table is found by its id");
+	return;
+}
+
+sub end_phase
+{
+	my ($phase) = @_;
+	my @ends = mend_all();
+	my %end = map { $places[$_]{name} => $ends[$_] } 0 .. 2;
+
+	for my $name (sort keys %readers)
+	{
+		my ($place) = $name =~ /(paris|lima|oslo)/;
+		await("$name comes to its end", sub { has_read_all($name, $end{$place}) });
+	}
+	await('read.archive comes to its end', sub { has_read_all('read.archive', @ends) });
+	end_clients($dir, sort keys %readers);
+
+	# --- the feeds
+	my @merged;
+	for my $place (@places)
+	{
+		my @rows = rows_of($place->{node}, 'written');
+
+		push @merged, rows_of($place->{node}, 'events');
+		feed_is_good("read.$place->{name}", \@rows, has_lost => $place->{has_lost});
+		feed_is_good("read.$place->{name}.standby", \@rows) if $place->{standby};
+		delete $place->{has_lost};
+		each_is_found($_, 'events'), each_is_found($_, 'clicks') for $place->{node};
+		mint_log_is_sound($place->{node}, 'minted', count_of($place->{node}, 'minted'), partition => 'snowflake_shard(id)', label => $place->{name});
+	}
+	feed_is_good('read.archive', \@merged);
+	is(join(' ', sort { $a <=> $b } rows_of($archive, 'events')), join(' ', sort { $a <=> $b } @merged), 'the subscriber has the rows of all');
+	for my $name (keys %readers)
+	{
+		$last{$name} = (ids_read($dir, $name))[-1];
+		unlink("$dir/$name");
+	}
+
+	# --- the ids
+	my $got = read_phase($phase);
+	no_id_twice("phase $phase", $phase > 1 ? $phase - 1 : (), $phase);
+	for my $place (@places)
+	{
+		$place->{set_back} = [];
+		command($place->{node}, 'TRUNCATE events, clicks, minted');
+	}
+	end_clients($dir, 'read.archive');
+	my $last = (ids_read($dir, 'read.archive'))[-1];
+	unlink("$dir/read.archive");
+	command($archive, 'TRUNCATE events');
+	begin_client($dir, 'read.archive', 'archive', $seed, reader_of($dir, 'read.archive', 'events', $least, last => $last));
+	say_so("phase $phase, ", now(), ': ', sum0(values %faults), " faults so far, $got ids received, ", scalar(@merged), ' rows merged');
+	return;
 }
 
 # What no fault of ours brings about: a failed assertion, a PANIC, a crash by a
@@ -508,89 +880,32 @@ sub server_failures
 {
 	my @failures;
 
-	for my $file (glob("$PostgreSQL::Test::Utils::log_path/*server_*.log"))
+	for my $file (glob("$PostgreSQL::Test::Utils::log_path/*.log"))
 	{
-		push @failures, grep { /^TRAP:|PANIC:  |terminated by signal (?!9\b)/ }
-		  split(/\n/, slurp_file($file));
+		push @failures, grep { /^TRAP:|PANIC:  |terminated by signal (?!9\b)/ } split(/\n/, slurp_file($file));
 	}
 	return @failures;
 }
 
 # --- The soak
 
+say_so("seed $seed");
 start_all();
-srand($seed);
-my @minters = map { start_minter($_) } 1 .. $MINTERS;
-my $reported = 0;
-
-while (time() - $began < $minutes * 60)
+my $phase = 0;
+while ($phase == 0 || time() - $began < $minutes * 60)
 {
-	my $name = one_of(@lots);
-
-	print "soak: ", now(), ": $name\n";
-	$fault{$name}->[1]->();
-	$faults{$name}++;
-	await_server();
-	$base += 0.5;               # and steps back lose importance
-	sleep(rand() < 0.5 ? rand(0.5) : rand(4));
-	await_minting() if rand() < 0.3;
-	if (int((time() - $began) / 60) > $reported)
-	{
-		$reported = int((time() - $began) / 60);
-		my $bytes = sum0(map { -s $_ } glob("$dir/ids.*"));
-		say_so("minute $reported: ", sum0(values %faults), ' faults, about ',
-			sprintf('%.1f', $bytes / 20e6), ' million ids');
-	}
+	begin_phase(++$phase);
+	do { next_fault() } while (sum0(values %faults) % $PHASE && time() - $began < $minutes * 60);
+	end_phase($phase);
 }
+end_clients($dir, 'read.archive');
 
-# In the end all is well again.
-$base += 30;
-turn_clock($_, $base) for ($primary, $standby);
-await_minting();
-append_to_file("$dir/stop", '');
-for my $pid (@minters)
-{
-	waitpid($pid, 0);
-	die 'a minter died' if $? != 0;
-}
-die 'minting stopped' unless gives_true($primary, 'SELECT snowflake_nextval(3) > 0');
-
-# Whatever was stored is there, and no other id is equal to it: those that were
-# only selected least of all.
-for my $database (@DATABASES)
-{
-	$primary->safe_psql($database, "COPY stored TO '$dir/stored.$database'");
-}
-my ($ids, $duplicates) = search('received ids', $received);
-my ($others, $more) = search('stored and other ids', "{ $selected; cat $dir/stored.*; }");
-my $kept = $others - `$selected | wc -l`;
-my $disorder = order_violations();
-my %errors = errors_by_sqlstate();
-my @failures = server_failures();
-my $violations = $errors{'23505'} // 0;
-
-say_so("seed $seed, ", now(), ", $servers servers");
-say_so("$ids ids checked, and $kept stored ones");
-say_so(sum0(values %faults), ' faults');
+my $twice = no_id_twice('all phases', 1 .. $phase);
+chomp(my $ids = `cat $dir/minted.* | wc -l`);
+is_deeply([ server_failures() ], [], 'no server failed by itself');
 say_so(sprintf('%8d %s', $faults{$_}, $_)) for sort keys %faults;
-say_so('errors seen by clients: ',
-	join(', ', map { "$_ $errors{$_} times" } sort keys %errors) || 'none');
+say_so('errors seen by clients: ', join(', ', map { "$_ $kinds{$_} times" } sort keys %kinds) || 'none');
+say_so("seed $seed, ", now(), ", $phase phases, ", sum0(values %faults), " faults: $ids ids, $twice duplicates");
 Test::More->builder->output($output);
-is(max($duplicates, $more, $violations), 0, "no id came twice among $ids");
-is($disorder, 0, 'ids were in order in sessions and in shards');
-is_deeply(\@failures, [], 'no server failed by itself');
-cmp_ok($ids, '>=', $ENOUGH, 'enough ids to tell');
-
-# --- A fleet with a registry, by the program that tests one
-$_->stop for $standby, $primary;
-{
-	local $ENV{PERL5LIB} = join(':', @INC);
-	local $ENV{SNOWFLAKE_FLEET} = $minutes * 20;
-	my $log = "$PostgreSQL::Test::Utils::log_path/soak_fleet";
-	my $failed = system(qq("$^X" "$FindBin::RealBin/t/064_fleet.pl" >"$log" 2>&1));
-	my $printed = slurp_file($log);
-
-	is($failed, 0, 'a fleet that leases its shards: ' . ($printed =~ /# the fleet: (.*)/ ? $1 : 'no ids')) or diag($printed);
-}
 diag("seed $seed; the evidence is in $dir") unless Test::More->builder->is_passing;
 done_testing();
