@@ -17,29 +17,52 @@ use SnowflakeTest;
 use Test::More;
 use Time::HiRes qw(sleep);
 
-our @EXPORT = qw(begin_registries current_registry stop_registry_for start_again %registry_fault);
+our @EXPORT = qw(begin_registries end_registries turn_registry_clock stop_registry_for start_again %registry_fault);
 
-my ($registry, $proxy, $dir, $lease, @not_wanted);
+my ($registry, $proxy, $dir, $lease, $clock, @not_wanted);
 my $made = 0;                         # registries, backups and dumps
 
-# With leases of so many seconds; "not_wanted" are shards that nobody gets, so that who
-# begins as a new holder gets those that somebody else had.
+# With leases of so many seconds; "bad" is the part of the connections that are treated
+# badly; "not_wanted" are shards that nobody gets, so that who begins as a new holder
+# gets those that somebody else had; "clock" gives how many seconds the registry's
+# clock is ahead, if it can be moved.
 sub begin_registries
 {
 	my (%options) = @_;
 
-	($dir, $lease, @not_wanted) = (@options{ 'dir', 'lease' }, @{ $options{not_wanted} });
-	$registry = new_registry('registry_0', init => { allows_streaming => 1, has_archiving => 1 });
-	$proxy = start_proxy($dir, $registry, 0.1);
+	($dir, $lease, $clock, @not_wanted) = (@options{qw(dir lease clock)}, @{ $options{not_wanted} });
+	$registry = new_registry('registry_0', clock => $clock, init => { allows_streaming => 1, has_archiving => 1 });
+	$proxy = start_proxy($dir, $registry, $options{bad} // 0);
 	reserve_what_is_not_wanted();
 	return;
 }
 
-sub current_registry { return $registry; }
+sub end_registries
+{
+	$registry->stop;
+	stop_proxy($proxy);
+	return;
+}
+
+sub turn_registry_clock { return set_clock($registry, $clock->()); }
+
+sub start_registry
+{
+	my ($node, %options) = @_;
+	return $clock ? start_with_clock($node, $clock->(), %options) : $node->start(%options);
+}
 
 sub reserve_what_is_not_wanted
 {
-	$registry->safe_psql('postgres', "SELECT snowflake_registry_reserve(n, 'the test') FROM unnest('{@{[ join(',', @not_wanted) ]}}'::int[]) AS n");
+	my $sql = "SELECT snowflake_registry_reserve(n, 'the test') FROM unnest('{@{[ join(',', @not_wanted) ]}}'::int[]) AS n";
+
+	# somebody may have one of them by now, and there may be a fence for so long
+	for (1 .. 20 * $lease)
+	{
+		return if eval { $registry->safe_psql('postgres', $sql); 1 };
+		sleep(0.1);
+	}
+	note("shards are not reserved: $@");
 	return;
 }
 
@@ -49,12 +72,12 @@ sub pause { return sleep(rand($lease)); }
 # a while.
 sub start_again
 {
-	my ($node) = @_;
+	my ($node, $start) = @_;
 
 	for (1 .. 900)
 	{
 		$node->{_pid} = undef;
-		return if $node->start(fail_ok => 1);
+		return if $start ? $start->($node, fail_ok => 1) : $node->start(fail_ok => 1);
 		sleep(0.1);
 	}
 	die $node->name . ' does not start again';
@@ -66,7 +89,7 @@ sub stop_registry_for
 
 	$registry->stop(rand() < 0.5 ? 'immediate' : 'fast');
 	sleep($seconds);
-	$registry->start;
+	start_registry($registry);
 	return;
 }
 
@@ -153,7 +176,7 @@ sub registry_from_image
 		system_or_bail('cp', '-a', $part, $new->data_dir . "/$name");
 	}
 	$new->append_conf('postgresql.conf', "shared_preload_libraries = ''\n");
-	$new->start;
+	start_registry($new);
 	$new->safe_psql('postgres', 'CREATE ROLE ids LOGIN');
 	return $new;
 }
@@ -176,7 +199,7 @@ our %registry_fault = (
 		my $new = registry_from($registry);
 		pause();
 		end_registry();
-		$new->start;
+		start_registry($new);
 		begin_registry($new);
 	},
 	'the registry: a dump restored into the same database' => sub {
@@ -215,14 +238,14 @@ our %registry_fault = (
 		$new->init_from_backup($registry, $backup, has_restoring => 1, standby => 0);
 		$new->enable_archiving;
 		$new->append_conf('postgresql.conf', "recovery_target_time = '$time'\nrecovery_target_action = promote");
-		$new->start;
+		start_registry($new);
 		$new->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die 'no recovery';
 		$new->append_conf('postgresql.conf', "recovery_target_time = ''");      # for its own standbys
 		begin_registry($new);
 	},
 	'the registry: a standby that lags is promoted' => sub {
 		my $new = registry_from($registry, has_streaming => 1);
-		$new->start;
+		start_registry($new);
 		$registry->wait_for_catchup($new);
 		$new->append_conf('postgresql.conf', "primary_conninfo = ''");
 		$new->reload;
@@ -242,7 +265,7 @@ our %registry_fault = (
 	'the registry: SIGKILL' => sub {
 		$registry->kill9;
 		sleep(rand(1));
-		start_again($registry);
+		start_again($registry, \&start_registry);
 	},
 	'the registry: away for less than a lease' => sub { stop_registry_for(1 + rand($lease / 2)) },
 	'the registry: away for longer than a lease' => sub { stop_registry_for($lease + 2) });

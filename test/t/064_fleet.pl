@@ -3,10 +3,7 @@
 # each gap in minting is explained by an error that says why.
 #
 # Three servers for half a minute; with SNOWFLAKE_ROWS set, eight servers and 64
-# shards for more than a minute.  With SNOWFLAKE_FLEET, the same for so many seconds,
-# and harder: servers are also cloned, promoted and recovered; the registry is also
-# put back in every way, promoted and made new; and the network between them cuts
-# connections, delays bytes, and sends again what was said before.
+# shards for more than a minute.  test/soak.pl has harder faults.
 #
 # Majors: ends
 
@@ -20,17 +17,16 @@ use List::Util qw(shuffle);
 use POSIX ();
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
-use RegistryProxy;
+use RegistryFaults;
 use SnowflakeTest;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-my $is_hard = $ENV{SNOWFLAKE_FLEET};
-my $is_large = $ENV{SNOWFLAKE_ROWS} || $is_hard;
+my $is_large = $ENV{SNOWFLAKE_ROWS};
 my $SERVERS = $is_large ? 8 : 3;
 my $EACH = $is_large ? 8 : 2;         # shards of a server
 my $SHARD_BITS = $is_large ? 6 : 3;
-my $SECONDS = $ENV{SNOWFLAKE_FLEET} || ($is_large ? 75 : 25);
+my $SECONDS = $is_large ? 75 : 25;
 my $LEASE = 4;                        # seconds
 my $GAP = 15;                         # seconds that need an explanation
 my (undef, $seed) = split ' ', $ENV{SNOWFLAKE_SOAK} // '';    # as check.sh --seed N sets it
@@ -40,19 +36,7 @@ note("seed $seed");
 srand($seed);
 
 my $dir = PostgreSQL::Test::Utils::tempdir_short();
-my $registry = new_registry('registry_0', init => { allows_streaming => 1, has_archiving => 1 });
-my $proxy = start_proxy($dir, $registry, $is_hard ? 0.1 : 0);
-
-# as many shards as the servers want: who begins as a new holder gets those that
-# somebody else had
-sub reserve_what_is_not_wanted
-{
-	$registry->safe_psql('postgres', sprintf(q(SELECT snowflake_registry_reserve(n, 'the test') FROM generate_series(%d, %d) AS n),
-			$SERVERS * $EACH, (1 << $SHARD_BITS) - 1));
-	return;
-}
-
-reserve_what_is_not_wanted();
+begin_registries(dir => $dir, lease => $LEASE, not_wanted => [ $SERVERS * $EACH .. (1 << $SHARD_BITS) - 1 ]);
 my @servers = map {
 	new_server("fleet_$_", init => { allows_streaming => 1 }, conf => <<"CONF")
 snowflake.registry = 'host=$dir port=5432 dbname=postgres user=ids'
@@ -126,23 +110,8 @@ my $hosts = 0;
 
 sub some_server { return $servers[ rand @servers ]; }
 
-# What is left of a server whose postmaster was killed keeps it from starting for
-# a while.
-sub start_again
-{
-	my ($node) = @_;
-
-	for (1 .. 900)
-	{
-		$node->{_pid} = undef;
-		return if $node->start(fail_ok => 1);
-		sleep(0.1);
-	}
-	die $node->name . ' does not start again';
-}
-
 # From a moment on in which all servers have leases for another second.
-sub stop_registry_for
+sub registry_away_for
 {
 	my ($seconds) = @_;
 
@@ -153,260 +122,12 @@ sub stop_registry_for
 	}
 	my $began = time();
 
-	$registry->stop(rand() < 0.5 ? 'immediate' : 'fast');
-	sleep($seconds);
-	$registry->start;
+	stop_registry_for($seconds);
 	return [ $began, time() ];
 }
 
-# --- The hard ones, with SNOWFLAKE_FLEET
-
-my $made = 0;                         # servers, registries and backups
-
-sub pause { return sleep(rand($LEASE)); }
-
-# A server from the backup of another one, which may still run.
-sub server_from
-{
-	my ($node, %options) = @_;
-	my $backup = 'backup_' . ++$made;
-	my $new = PostgreSQL::Test::Cluster->new('server_' . $made);
-
-	$node->backup($backup);
-	pause() if $options{late};
-	$new->init_from_backup($node, $backup, %{ $options{init} // {} });
-	system_or_bail('rm', '-rf', $node->backup_dir . "/$backup");
-	return $new;
-}
-
-# Another server takes the place of one.
-sub replace
-{
-	my ($old, $new) = @_;
-
-	start_minter($new);
-	stop_minter($old);
-	$old->stop('immediate') if $old->{_pid};
-	$old->clean_node;
-	@servers = map { $_ == $old ? $new : $_ } @servers;
-	return;
-}
-
-my %hard_server_fault = (
-	'a clone beside its original' => sub {
-		my $clone = server_from(some_server(), late => rand() < 0.5);
-		$clone->start;
-		start_minter($clone);
-		sleep(2 * $LEASE);
-		stop_minter($clone);
-		$clone->stop('immediate');
-		$clone->clean_node;
-	},
-	'a promotion' => sub {
-		my $old = some_server();
-		comes_back($old);
-		my $new = server_from($old, init => { has_streaming => 1 });
-		$new->start;
-		pause();
-		$old->stop('immediate') if rand() < 0.5;
-		$new->promote;
-		sleep(rand(2));
-		replace($old, $new);
-	},
-	'a recovery from a backup' => sub {
-		my $old = some_server();
-		comes_back($old);
-		my $new = server_from($old, late => 1);
-		$old->stop('immediate') if rand() < 0.5;
-		$new->start;
-		sleep(rand(2));
-		replace($old, $new);
-	});
-
-# --- The registry
-
-# Another server is the registry from now on.
-sub begin_registry
-{
-	my ($new) = @_;
-	my $old = $registry;
-
-	$registry = $new;
-	point_proxy_at($proxy, $registry);
-	$old->clean_node;
-	return;
-}
-
-sub end_registry
-{
-	point_proxy_at($proxy, undef);
-	$registry->stop(rand() < 0.5 ? 'immediate' : 'fast');
-	return;
-}
-
-sub registry_from
-{
-	my ($node, %options) = @_;
-	my $backup = 'backup_' . ++$made;
-	my $new = PostgreSQL::Test::Cluster->new('registry_' . $made);
-
-	$node->backup($backup);
-	$new->init_from_backup($node, $backup, %options);
-	$new->enable_archiving;           # into a directory of its own
-	system_or_bail('rm', '-rf', $node->backup_dir . "/$backup");
-	return $new;
-}
-
-sub dump_registry
-{
-	my ($node, @options) = @_;
-	my $file = "$dir/dump_" . ++$made;
-
-	$node->command_ok([ 'pg_dump', '-Fc', '-f', $file, @options, $node->connstr('postgres') ], 'the registry is dumped');
-	return $file;
-}
-
-# What CREATE EXTENSION makes leases nothing, until somebody says that no lease is
-# longer than this.
-sub open_registry
-{
-	my ($node) = @_;
-
-	$node->safe_psql('postgres', "SELECT snowflake_registry_open('${LEASE}s')");
-	return;
-}
-
-# What a restore says of what it finds there is not an end of it.
-sub restore_registry
-{
-	my ($node, $file, @options) = @_;
-
-	note(`pg_restore @options -d "@{[ $node->connstr('postgres') ]}" $file 2>&1`);
-	pause();
-	open_registry($node);
-	return;
-}
-
-# A server whose data directory comes from the same image as each other one's.
-my $image;
-
-sub registry_from_image
-{
-	my $new = PostgreSQL::Test::Cluster->new('registry_' . ++$made);
-
-	if (!$image)
-	{
-		$image = PostgreSQL::Test::Cluster->new('image');
-		$image->init(allows_streaming => 1, has_archiving => 1);
-	}
-	$new->init(allows_streaming => 1, has_archiving => 1);
-	for my $part (glob($image->data_dir . '/*'))
-	{
-		next if $part =~ m{/postgresql\.conf$|/pg_hba\.conf$};
-		my ($name) = $part =~ m{([^/]+)$};
-		system_or_bail('rm', '-rf', $new->data_dir . "/$name");
-		system_or_bail('cp', '-a', $part, $new->data_dir . "/$name");
-	}
-	$new->start;
-	$new->safe_psql('postgres', 'CREATE ROLE ids LOGIN');
-	return $new;
-}
-
-# A registry of which nobody knows where it was.
-begin_registry_from_image() if $is_hard;
-
-sub begin_registry_from_image
-{
-	my $new = registry_from_image();
-
-	end_registry();
-	$new->safe_psql('postgres', "CREATE EXTENSION snowflake_registry; SELECT snowflake_registry_grant('ids')");
-	open_registry($new);
-	begin_registry($new);
-	reserve_what_is_not_wanted();
-	return;
-}
-
-my %hard_registry_fault = (
-	'the registry: a base backup, simply started' => sub {
-		my $new = registry_from($registry);
-		pause();
-		end_registry();
-		$new->start;
-		begin_registry($new);
-	},
-	'the registry: a dump restored into the same database' => sub {
-		my $file = dump_registry($registry);
-		pause();
-		restore_registry($registry, $file, '--clean', '--if-exists');
-	},
-	'the registry: a restore of the data alone' => sub {
-		my $file = dump_registry($registry, '--data-only');
-		pause();
-		$registry->safe_psql('postgres',
-			'TRUNCATE snowflake_registry_state, snowflake_registry_holders, snowflake_registry_shards');
-		restore_registry($registry, $file, '--data-only');
-	},
-	'the registry: a dump restored into a server of the same image' => sub {
-		my $file = dump_registry($registry);
-		my $new = registry_from_image();
-		pause();
-		end_registry();
-		restore_registry($new, $file);
-		begin_registry($new);
-	},
-	'the registry: recovery to a time' => sub {
-		my $backup = 'backup_' . ++$made;
-		my $new = PostgreSQL::Test::Cluster->new('registry_' . $made);
-		$registry->backup($backup);
-		pause();
-		my $time = $registry->safe_psql('postgres', 'SELECT clock_timestamp()');
-		pause();
-
-		# recovery stops at the first transaction after the time, so there has to be one
-		$registry->safe_psql('postgres', 'SELECT pg_current_xact_id()');
-		my $wal = $registry->safe_psql('postgres', 'SELECT pg_walfile_name(pg_switch_wal())');
-		wait_until($registry, "SELECT last_archived_wal >= '$wal' FROM pg_stat_archiver") or die 'not archived';
-		end_registry();
-		$new->init_from_backup($registry, $backup, has_restoring => 1, standby => 0);
-		$new->enable_archiving;
-		$new->append_conf('postgresql.conf', "recovery_target_time = '$time'\nrecovery_target_action = promote");
-		$new->start;
-		$new->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die 'no recovery';
-		$new->append_conf('postgresql.conf', "recovery_target_time = ''");      # for its own standbys
-		begin_registry($new);
-	},
-	'the registry: a standby that lags is promoted' => sub {
-		my $new = registry_from($registry, has_streaming => 1);
-		$new->start;
-		$registry->wait_for_catchup($new);
-		$new->append_conf('postgresql.conf', "primary_conninfo = ''");
-		$new->reload;
-		pause();
-		end_registry();
-		$new->promote;
-		begin_registry($new);
-	},
-	'the registry: made new, and opened' => sub {
-		if (rand() < 0.5) { begin_registry_from_image() }
-		else
-		{
-			$registry->safe_psql('postgres', 'DROP EXTENSION snowflake_registry CASCADE');
-			$registry->safe_psql('postgres', "CREATE EXTENSION snowflake_registry; SELECT snowflake_registry_grant('ids')");
-			pause();
-			open_registry($registry);
-			reserve_what_is_not_wanted();
-		}
-	},
-	'the registry: SIGKILL' => sub {
-		$registry->kill9;
-		sleep(rand(1));
-		start_again($registry);
-	});
-
 my (@short, @long);
 my %fault = (
-	$is_hard ? (%hard_server_fault, %hard_registry_fault) : (),
 	'a clean stop' => sub {
 		my $node = some_server();
 		$node->stop('fast');
@@ -440,10 +161,10 @@ my %fault = (
 		$node->psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'snowflake lease'");
 	},
 	'the registry is away for less than a lease' => sub {
-		push @short, stop_registry_for(1 + rand($LEASE / 8));
+		push @short, registry_away_for(1 + rand($LEASE / 8));
 	},
 	'the registry is away for longer than a lease' => sub {
-		push @long, stop_registry_for($LEASE + 2);
+		push @long, registry_away_for($LEASE + 2);
 	});
 
 start_minter($_) for @servers;
@@ -496,7 +217,6 @@ stop_minter($_) for @servers;
 
 my $server_is_away = qr/57P0[1-3]|connection to server|server closed the connection|no connection to the server|lost/;
 my $no_lease = qr/58000: cannot mint snowflake ids: the registry |55006: no shard is free in the registry/;
-$no_lease = qr/$no_lease|58000: the lease of this server's shards ended before it was renewed/ if $is_hard;
 my (@files, %kinds, @unknown, @unexplained);
 my %when;                             # ids were minted, in tenths of a second
 
@@ -560,6 +280,6 @@ for my $outage (@long)
 }
 ok((grep { /the registry cannot be reached/ } keys %{ $kinds{leases} }), 'and an error says so');
 
-$_->stop for @servers, $registry;
-stop_proxy($proxy);
+$_->stop for @servers;
+end_registries();
 done_testing();
