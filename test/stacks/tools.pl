@@ -85,11 +85,16 @@ tool(
 	'postgresql-17-partman',
 	sub {
 		query('CREATE SCHEMA partman; CREATE EXTENSION pg_partman SCHEMA partman');
-		my ($example) = grep { /create_parent/ } map { $_->[1] } fenced_blocks($page);
-		query($example);
+		query($_) for grep { /create_parent/ } map { $_->[1] } fenced_blocks(page_text('doc/partitions.md'));
 		is(query('INSERT INTO clicks DEFAULT VALUES RETURNING tableoid::regclass::text ~ $$^clicks_p\d+$$'), 't', 'pg_partman: a bigint column, by a step in ids');
 		is(query('SELECT count(*) FROM pg_inherits WHERE inhparent = $$clicks$$::regclass') > 5, 1, 'pg_partman: partitions ahead');
+		query(q{INSERT INTO visits SELECT snowflake_to_base32(snowflake_encode(now() + n * interval '1 day', 5, 0)) FROM generate_series(-3, 3) AS n});
+		query('INSERT INTO visits DEFAULT VALUES');
+		my $days = q{SELECT count(DISTINCT tableoid), count(*) FILTER (WHERE tableoid::regclass::text <> to_char(snowflake_timestamp(snowflake_from_base32(id)), '"visits_p"YYYYMMDD')) FROM visits};
+		is(query($days), '7|0', 'pg_partman: a column of base 32, a partition for each day');
+		query(q{UPDATE partman.part_config SET retention = '2 days', retention_keep_table = false WHERE parent_table = 'public.visits'});
 		query('CALL partman.run_maintenance_proc()');
+		like(query($days), qr/^[56]\|0$/, 'pg_partman: of which it drops the old ones');
 
 		query('CREATE TABLE refused (id snowflake PRIMARY KEY) PARTITION BY RANGE (id); CREATE TABLE plain (id bigint PRIMARY KEY) PARTITION BY RANGE (id)');
 		for my $step ("'1 day'", "'1000'")
@@ -99,7 +104,11 @@ tool(
 		}
 		fails_with($node, "SELECT partman.create_parent('public.plain', 'id', '1 day')", 'P0001', qr/invalid input syntax for type bigint/,
 			'pg_partman: no step in time for a bigint');
-		query('DROP TABLE clicks, refused, plain; DROP EXTENSION pg_partman; DROP SCHEMA partman CASCADE');
+		fails_with($node, "SELECT partman.create_parent('public.plain', 'id', '1 day', p_time_encoder => 'public.text_of_time', p_time_decoder => 'public.time_of_text')",
+			'P0001', qr/can only be used with text/, 'pg_partman: no function that encodes times for a bigint');
+		query(q{SELECT partman.create_parent('public.plain', 'id', '1 day', p_epoch => 'milliseconds')});
+		is(query('INSERT INTO plain VALUES (snowflake_nextval()) RETURNING tableoid::regclass'), 'plain_default', 'pg_partman: as milliseconds ids go to the default partition');
+		query('DROP TABLE clicks, visits, refused, plain; DROP EXTENSION pg_partman; DROP SCHEMA partman CASCADE');
 	});
 
 tool(
