@@ -241,7 +241,7 @@ step_of() {
         */upgrade-*) echo upgrade ;;
         */text_input) echo fuzz ;;
         */build) echo regress ;;
-        */citus | */patroni | */pglogical | */timescaledb) echo integration ;;
+        */citus | */patroni | */pgactive | */pglogical | */timescaledb) echo integration ;;
         */regress | */isolation | */soak | */sqlsmith | */twins) echo "${1#*/}" ;;
         */*) echo tap ;;
         *) echo "$1" ;;
