@@ -17,14 +17,6 @@ use Figures;
 use Plots;
 use Tables;
 
-sub contents
-{
-	my ($path) = @_;
-
-	open(my $file, '<', $path) or die "could not open $path: $!\n";
-	return do { local $/; readline($file) };
-}
-
 sub run
 {
 	return sprintf("A %s run of `bench/run.sh` on %s with PostgreSQL %s, on %s cores (%s).\n",

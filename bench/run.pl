@@ -1,10 +1,11 @@
-# run.pl -- measure everything, on the server that PGHOST names
+# run.pl -- measure everything, or one topic, on a server that it starts
 #
-#   perl bench/run.pl smoke|quick|whole RESULTS.CSV [TOPIC...]
+#   perl bench/run.pl smoke|quick|whole RESULTS.CSV [TOPIC]
 #
-# run.sh starts it beside a server of its own.  The measurements are in
-# measure/, a file for each topic; each says there what it does.  What Bench.pm
-# offers them, and how rounds go, is said there.  Dies if any of it fails.
+# run.sh starts it in a copy of the tree.  The measurements are in measure/, a file
+# for each topic; each says there what it does.  What Bench.pm offers them, and how
+# rounds go, is said there.  A topic of apart/ has a server of its own and prints
+# its figures; there are no RESULTS.CSV then.  Dies if any of it fails.
 
 use strict;
 use warnings FATAL => 'all';
@@ -44,11 +45,43 @@ SQL
 	return;
 }
 
-($Bench::mode, my $results, my @topics) = @ARGV;
+($Bench::mode, my $results, my $topic) = @ARGV;
+my $here = $FindBin::RealBin;
+if (defined $topic && -e "$here/apart/$topic.pl")
+{
+	require "$here/apart/$topic.pl";
+	exit;
+}
+
+# pgEdge's library can be loaded beside ours, but not the extension, which has our
+# name.  It goes first: what it calls snowflake.node has to be a setting by the time
+# ours reserves such names.
+my $pgedge = -e "$ENV{HOME}/pgedge/snowflake.so" ? <<"END" : '';
+shared_preload_libraries = '$ENV{HOME}/pgedge/snowflake.so, snowflake'
+snowflake.node = 1
+END
+start_server(<<"END");
+shared_buffers = 1GB
+max_connections = 160
+max_locks_per_transaction = 1000
+wal_level = replica
+max_wal_size = 8GB
+checkpoint_timeout = 1h
+autovacuum = off
+jit = off
+max_parallel_workers_per_gather = 0
+snowflake.shards = '0-7'
+$pgedge
+END
+make_subjects();
+query([ 'CREATE SEQUENCE pgedge_seq', 'CREATE FUNCTION pgedge_nextval(regclass) RETURNS bigint '
+	  . "AS '$ENV{HOME}/pgedge/snowflake.so', 'snowflake_nextval' LANGUAGE C" ]) if $pgedge;
+
+print "Measuring ($Bench::mode)\n";
 Bench::begin($results);
 describe_machine();
-for my $file (sort glob("$FindBin::RealBin/measure/*.pl"))
+for my $file (sort glob("$here/measure/*.pl"))
 {
-	require $file if !@topics || grep { $file =~ /\d_$_\.pl$/ } @topics;
+	require $file if !defined $topic || $file =~ /\d_$topic\.pl$/;
 }
 eval { run_rounds(); 1 } or die "\n$@";

@@ -2,10 +2,10 @@
 #
 # run.sh -- how fast snowflake is, beside what else makes ids
 #
-# Starts a throwaway server, measures everything on it in one run, and writes
-# tables and plots.  What is measured is said in measure/, how it goes in
-# perl/Bench.pm; run.pl does it, and report.pl makes the tables and the plots.
-# test/lib.sh tells how the rest of the machine is kept out of it.
+# Makes a copy of the tree, and has run.pl start a server there and measure.
+# What is measured is said in measure/ and apart/, how it goes in perl/Bench.pm;
+# report.pl makes the tables and the plots.  test/lib.sh tells how the rest of
+# the machine is kept out of it.
 #
 # Figures of different runs do not compare, those of one run do: hence the
 # peers.  Nothing else should run on the machine.
@@ -14,10 +14,11 @@ set -euo pipefail
 
 # shellcheck source=test/lib.sh
 . "$(dirname "$0")/../test/lib.sh"
-# shellcheck source=bench/lib.sh
-. "$(dirname "$0")/lib.sh"
 
 RESULTS=$SOURCE/bench/results
+
+# The topics in a directory.
+topics() { (cd "$SOURCE/bench/$1" && printf '%s\n' *.pl | sed 's/^[0-9]*_//; s/\.pl$//' | paste -sd ' '); }
 
 usage() {
     cat <<END
@@ -32,7 +33,8 @@ on two cores and 5 GB of disk.
   --smoke       everything once and next to nothing of it: does it work?
   --readme      measure nothing; make the tables of README.md and doc/speed.md, and
                 the plots, from bench/results/results.csv
-  --only TOPIC  measure only this: $(cd "$SOURCE/bench/measure" && printf '%s\n' *.pl | sed 's/^[0-9]*_//; s/\.pl$//' | paste -sd ' ')
+  --only TOPIC  measure only this: $(topics measure)
+                or this, which is in no other run and only printed: $(topics apart)
   --pg MAJOR    with this major of PostgreSQL (default: the distribution's own).
                 One that this machine's distribution does not have is measured in
                 a Debian that does, which is downloaded for it; only root can
@@ -42,26 +44,6 @@ on two cores and 5 GB of disk.
                 README.md and doc/speed.md get their tables; for others, nowhere
   --help        this text
 END
-}
-
-# pgEdge's library can be loaded beside ours, but not the extension, which has
-# our name.  It goes first: what it calls snowflake.node has to be a setting by
-# the time ours reserves such names.
-pgedge_settings() {
-    mkdir "${SCRATCH[0]}/pgedge"
-    cp "$pgedge/snowflake.so" "${SCRATCH[0]}/pgedge"
-    chmod -R a+rX "${SCRATCH[0]}/pgedge"
-    cat <<END
-shared_preload_libraries = '$COPY/pgedge/snowflake.so, snowflake'
-snowflake.node = 1
-END
-}
-
-create_pgedge() {
-    quietly env PGHOST="$COPY" PGUSER=postgres PGDATABASE=postgres psql -Xq --set=ON_ERROR_STOP=1 -c "
-        CREATE SEQUENCE pgedge_seq;
-        CREATE FUNCTION pgedge_nextval(regclass) RETURNS bigint
-        AS '$COPY/pgedge/snowflake.so', 'snowflake_nextval' LANGUAGE C"
 }
 
 report() { perl "$SOURCE/bench/report.pl" "$@"; }
@@ -76,56 +58,27 @@ write_pages() {
     done
 }
 
-# Measure on this machine: $csv.
-measure() {
-    local more=
-    # shellcheck disable=SC2119 # no more packages than those
-    need_major
-    say "Building snowflake for PostgreSQL $major and starting a server"
-    make_copy ''
-    [[ -z $pgedge ]] || more=$(pgedge_settings)
-    start_measured_server "shared_buffers = 1GB
-max_connections = 160
-max_locks_per_transaction = 1000
-wal_level = replica
-max_wal_size = 8GB
-checkpoint_timeout = 1h
-autovacuum = off
-jit = off
-max_parallel_workers_per_gather = 0
-snowflake.shards = '0-7'
-$more"
-    [[ -z $pgedge ]] || create_pgedge
-    say "Measuring ($mode)"
-    # shellcheck disable=SC2086 # no topic is none
-    with_server env PGDATA="$COPY/data" perl bench/run.pl "$mode" ../tmp/results.csv $only
-    csv=${SCRATCH[0]}/tmp/results.csv
-}
-
-# Have this script measure in another Debian: $csv.
-measure_in_root() {
-    local dir root
+# Have PostgreSQL and the packages named, in this machine or in another Debian: sets
+# $major and $root.
+have_postgres() {
+    local dir
+    root=
+    if [[ -z $pg ]] || is_packaged "$pg"; then
+        need_major "$@"
+        return
+    fi
     [[ ${SUITE[$pg]-} ]] || die "no Debian has PostgreSQL $pg"
     ((EUID == 0)) || die "PostgreSQL $pg is not in this distribution; only root can measure it in another"
     say "Fetching the Debian that has PostgreSQL $pg"
     dir=$(mktemp -d /tmp/snowflake.XXXXXX)
     SCRATCH+=("$dir")
+    major=$pg
     root=$dir/$pg
-    have_root "$root" "${SUITE[$pg]}" "$BUILD_PACKAGES postgresql-$pg postgresql-server-dev-$pg perl" ||
-        die "could not download it"
-    mkdir "$root/tree"
-    tar -C "$SOURCE" -cf - --exclude-vcs . | tar -C "$root/tree" -xf - --no-same-owner
-    [[ -z $pgedge ]] || cp -r "$pgedge" "$root/pgedge"
-    # what was measured is worth keeping, whatever comes after it
-    enter_root "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
-        /tree/bench/run.sh --pg "$pg" --output /output ${quick:+--quick} ${smoke:+--smoke} \
-        ${only:+--only "$only"} ${pgedge:+--pgedge /pgedge} > >(sed -u '/^Measured/,$d') || true
-    csv=$root/output/results.csv
-    [[ -s $csv ]] || die "nothing was measured"
+    have_root "$root" "${SUITE[$pg]}" "$BUILD_PACKAGES $(server_packages "$pg") $*" || die "could not download it"
 }
 
 main() {
-    local mode csv
+    local mode csv root
     parse_options 'quick smoke readme only=TOPIC pg=MAJOR pgedge=DIR output=DIR' "$@"
     exclude_each_other quick smoke readme
     if [[ $readme ]]; then
@@ -135,13 +88,20 @@ main() {
     fi
     mode=${smoke:+smoke}${quick:+quick}
     mode=${mode:-whole}
-    [[ -z $only ]] || compgen -G "$SOURCE/bench/measure/*_$only.pl" >/dev/null || die "there is no topic \"$only\"; see --help"
+    [[ -z $only || " $(topics measure) $(topics apart) " == *" $only "* ]] || die "there is no topic \"$only\"; see --help"
     [[ -z $pgedge || -r $pgedge/snowflake.so ]] || die "--pgedge needs a directory with snowflake.so"
-    if [[ $pg ]] && ! is_packaged "$pg"; then
-        measure_in_root
-    else
-        measure
+
+    # shellcheck disable=SC2046 # no package is none
+    have_postgres perl $([[ $only != instructions ]] || echo valgrind)
+    make_copy "$root"
+    if [[ $pgedge ]]; then
+        install -D -m 644 "$pgedge/snowflake.so" "$ROOT$COPY/pgedge/snowflake.so"
+        own_copy
     fi
+    as_tester perl bench/run.pl "$mode" ../tmp/results.csv ${only:+"$only"}
+    csv=$ROOT$COPY/tmp/results.csv
+    [[ -s $csv ]] || exit 0     # it was apart
+
     [[ $mode != whole || $only || $output ]] || output=$RESULTS
     if [[ $output ]]; then
         mkdir -p "$output"

@@ -1,4 +1,4 @@
-# Bench.pm -- what the measurements share: rounds, statements, clients
+# Bench.pm -- what the measurements share: a server, rounds, statements, clients
 #
 # A measurement has turns, one for each competitor and point, and takes one
 # sample or more in each.  In every round all turns of all measurements are
@@ -16,7 +16,7 @@ use Figures;
 
 our @EXPORT = qw(
   by_mode measurement turns run_rounds record record_machine
-  query timed pgbench has restart_server table_of keys_here
+  output_of start_server make_subjects query timed pgbench pgbench_output has restart_server table_of keys_here
 );
 
 our $mode;    # smoke, quick or whole
@@ -73,7 +73,6 @@ sub begin
 
 	open($samples, '>', $path) or die "could not create $path: $!\n";
 	$samples->autoflush(1);
-	STDOUT->autoflush(1);
 	print $samples csv_line();
 	return;
 }
@@ -133,6 +132,35 @@ sub output_of
 	return $text;
 }
 
+# Build the extension, and start a server with it and with the settings given, in
+# HOME, which run.sh has made.  It listens on a socket in there
+# alone, so any port is free and nobody needs a password.
+sub start_server
+{
+	my ($settings) = @_;
+	my $home = $ENV{HOME};
+
+	@ENV{qw(PGDATA PGHOST PGUSER PGDATABASE)} = ("$home/data", $home, 'postgres', 'postgres');
+	STDOUT->autoflush(1);
+	print 'Building snowflake and starting a server of ', output_of('postgres', '--version');
+	output_of('bash', 'test/stage.sh', "$home/stage");
+	output_of('initdb', '--no-sync', '--auth=trust', '--username=postgres', '--encoding=UTF8');
+	open(my $conf, '>>', "$ENV{PGDATA}/postgresql.conf") or die "could not open postgresql.conf: $!\n";
+	print $conf "include '$home/stage/server.conf'\nlisten_addresses = ''\nunix_socket_directories = '$home'\ntimezone = 'UTC'\n$settings";
+	close($conf) or die "could not write postgresql.conf: $!\n";
+	output_of('pg_ctl', 'start', '--wait', '--silent', "--log=$home/server.log");
+	return;
+}
+
+# Make what most measurements look for in their database.
+sub make_subjects
+{
+	output_of('make', '-s', '-C', 'bench');
+	output_of('psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-v', "library=$ENV{HOME}/tree/bench/noop",
+		'-f', 'bench/setup.sql', '-f', 'bench/peers.sql');
+	return;
+}
+
 sub options
 {
 	my (%settings) = @_;
@@ -161,21 +189,29 @@ sub timed
 }
 
 # Have clients run a script for so many seconds, or with "transactions" so
-# often each; gives the transactions per second.  Where it is only to be seen
-# that it works, a few transactions do.
-sub pgbench
+# often each; gives what pgbench says.  Where it is only to be seen that it
+# works, a few transactions do.  Of the other options, "arguments" are pgbench's,
+# and the rest are settings.
+sub pgbench_output
 {
 	my ($script, $clients, $seconds, %options) = @_;
 	my $transactions = delete $options{transactions} // by_mode(5, 0, 0);
+	my $arguments = delete $options{arguments} // [];
 	my $path = "$ENV{TMPDIR}/script.sql";
 	local $ENV{PGOPTIONS} = options(%options);
 
 	open(my $file, '>', $path) or die "could not create $path: $!\n";
 	print $file $script;
 	close($file) or die "could not write $path: $!\n";
-	my $text = output_of('pgbench', '--no-vacuum', '--protocol=prepared',
+	return output_of('pgbench', '--no-vacuum', '--protocol=prepared',
 		"--client=$clients", '--jobs=' . ($clients < 2 ? 1 : 2),
-		$transactions ? "--transactions=$transactions" : "--time=$seconds", "--file=$path");
+		$transactions ? "--transactions=$transactions" : "--time=$seconds", "--file=$path", @$arguments);
+}
+
+# The same; gives the transactions per second.
+sub pgbench
+{
+	my $text = pgbench_output(@_);
 	return $text =~ /^tps = ([0-9.]+)/m ? $1 : die "no rate in: $text\n";
 }
 
@@ -192,7 +228,7 @@ sub restart_server
 {
 	my (%settings) = @_;
 
-	output_of('pg_ctl', 'restart', '--wait', '--silent', "--log=$ENV{PGDATA}/../server.log", '--options=' . options(%settings));
+	output_of('pg_ctl', 'restart', '--wait', '--silent', "--log=$ENV{HOME}/server.log", '--options=' . options(%settings));
 	return;
 }
 

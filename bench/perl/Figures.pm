@@ -19,13 +19,21 @@ use warnings FATAL => 'all';
 
 use Exporter 'import';
 
-our @EXPORT = qw(csv_line load machine figure subjects points median spread grouped shown difference);
+our @EXPORT = qw(contents csv_line load machine figure subjects points median spread grouped shown difference);
 
 my @columns = qw(measurement subject at round value unit);
 my $enough = 5;    # rounds that tell a spread
 my (%value, %machine, @facts);
 
 # --- Samples
+
+sub contents
+{
+	my ($path) = @_;
+
+	open(my $file, '<', $path) or die "could not open $path: $!\n";
+	return do { local $/; readline($file) };
+}
 
 sub csv_line
 {

@@ -1,6 +1,6 @@
 # What doc/capacity.md expects of calls that come at random: its function agrees
 # with a simulation of the queue, and the generator does with calls what such a
-# queue does.  The latter is measured by bench/capacity.sh for longer; how busy
+# queue does.  The latter is measured by bench/run.sh --only capacity for longer; how busy
 # the machine is plays no part, since the queue gets the calls as they came.
 
 use strict;
