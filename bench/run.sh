@@ -23,11 +23,11 @@ topics() { (cd "$SOURCE/bench/$1" && printf '%s\n' *.pl | sed 's/^[0-9]*_//; s/\
 usage() {
     cat <<END
 Usage: bench/run.sh [--quick | --smoke | --readme] [--only TOPIC] [--pg MAJOR]
-                    [--pgedge DIR] [--output DIR]
+                    [--pgedge DIR]
 
-Measure snowflake beside sequences and UUIDs on a throwaway server, print the
-figures, and write them: results.csv and plots.  The full run takes half an hour
-on two cores and 5 GB of disk.
+Measure snowflake beside sequences and UUIDs on a throwaway server, and print the
+figures.  The full run takes half an hour on two cores and 5 GB of disk; it writes
+bench/results, and the tables of README.md and doc/speed.md.
 
   --quick       a run of some minutes, to see where one is
   --smoke       everything once and next to nothing of it: does it work?
@@ -40,8 +40,6 @@ on two cores and 5 GB of disk.
                 a Debian that does, which is downloaded for it; only root can
   --pgedge DIR  compare with pgEdge's extension, too, whose library for the same
                 major, snowflake.so, is in this directory
-  --output DIR  write there.  Default: for a full run bench/results, and then
-                README.md and doc/speed.md get their tables; for others, nowhere
   --help        this text
 END
 }
@@ -79,10 +77,10 @@ have_postgres() {
 
 main() {
     local mode csv root
-    parse_options 'quick smoke readme only=TOPIC pg=MAJOR pgedge=DIR output=DIR' "$@"
+    parse_options 'quick smoke readme only=TOPIC pg=MAJOR pgedge=DIR' "$@"
     exclude_each_other quick smoke readme
     if [[ $readme ]]; then
-        [[ -z $only$pg$pgedge$output ]] || die '--readme measures nothing, and takes no other option'
+        [[ -z $only$pg$pgedge ]] || die '--readme measures nothing, and takes no other option'
         write_pages
         exit
     fi
@@ -102,16 +100,12 @@ main() {
     csv=$ROOT$COPY/tmp/results.csv
     [[ -s $csv ]] || exit 0     # it was apart
 
-    [[ $mode != whole || $only || $output ]] || output=$RESULTS
-    if [[ $output ]]; then
-        mkdir -p "$output"
-        cat "$csv" >"$output/results.csv"
-        report plots "$csv" "$output"
-    fi
     say 'Measured:'
     report print "$csv"
-    [[ $output != "$RESULTS" ]] || write_pages
-    [[ -z $output ]] || say "Written to $output"
+    [[ $mode == whole && -z $only ]] || exit 0
+    cat "$csv" >"$RESULTS/results.csv"
+    write_pages
+    say "Written to $RESULTS, README.md and doc/speed.md"
 }
 
 main "$@"

@@ -133,8 +133,8 @@ sub output_of
 }
 
 # Build the extension, and start a server with it and with the settings given, in
-# HOME, which run.sh has made.  It listens on a socket in there
-# alone, so any port is free and nobody needs a password.
+# HOME, which run.sh has made.  It listens on a socket in there alone, so any port
+# is free and nobody needs a password.
 sub start_server
 {
 	my ($settings) = @_;
