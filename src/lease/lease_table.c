@@ -236,7 +236,7 @@ can_count(const Lease *lease)
 }
 
 /*
- * Write the table anew, and with it the common end: of those leases that are held,
+ * Write the table again, and with it the common end: of those leases that are held,
  * but what is new of them only if that is to be opened.
  */
 static void

@@ -58,8 +58,10 @@ sub summary
 	{
 		my ($name, @lines) = @$failure;
 		my $major = $name =~ /upgrade/ ? ' --all' : $name =~ m{^(\d+)/} ? " --pg $1" : '';
+		# of the SQL tests each has a name
+		my @alone = $name =~ m{/regress$} ? map { /: not ok.* - (\w+)/ ? $1 : () } @lines : ();
 		say_now($_) for @lines;
-		say_now("    $name: to run it alone:  test/check.sh$major --keep --only $name");
+		say_now("    $name: to run it alone:  test/check.sh$major --keep --only $_") for @alone ? @alone : $name;
 	}
 	say_now("\nInterrupted after $self->{done} of $self->{count} tests, in @{ $self->{running} }") if $interrupted;
 	say_now('Took ', $self->elapsed);

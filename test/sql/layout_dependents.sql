@@ -37,6 +37,15 @@ SELECT snowflake_timestamp(id, 'twitter'), snowflake_floor(at, 'twitter'), snowf
 SELECT regexp_replace(object, 'compares_\d+', 'compares') AS object, uses FROM found ORDER BY uses COLLATE "C", object COLLATE "C";
 SELECT relname FROM pg_class WHERE relname ~ '^(uses|compares|by_cast|independent)' AND relkind = 'v'
    AND 'view public.' || relname NOT IN (SELECT object FROM found) ORDER BY 1;
+-- The other functions of ids.  A new function comes to this list: if what it gives
+-- goes by the server's layout, snowflake_layout_dependents() has to know it.
+SELECT p.oid::regprocedure AS knows_no_layout
+  FROM pg_proc AS p JOIN pg_depend AS d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
+ WHERE ('bigint'::regtype = ANY (proargtypes) OR 'snowflake'::regtype = ANY (proargtypes))
+   AND 'layout' <> ALL (coalesce(proargnames, '{}'))
+   AND 'snowflake_instant'::regtype <> ALL (proargtypes)
+   AND proname NOT IN (SELECT proname FROM pg_proc WHERE 'layout' = ANY (proargnames))
+ ORDER BY p.oid::regprocedure::text COLLATE "C";
 SET client_min_messages = warning;
 DROP TABLE ids CASCADE;
 RESET client_min_messages;
