@@ -17,13 +17,15 @@ use PostgreSQL::Test::Utils;
 use SnowflakeTest;
 use Test::More;
 
-our @EXPORT = qw(stack_server new_database shows_what_is_tested build_program run_program run_on_both has_program missing);
+our @EXPORT = qw(stack_server new_database shows_what_is_tested build_program run_program run_everywhere has_program missing);
 
 my $top = dirname(__FILE__) . '/../..';
 
-# A server on which users of the local socket are trusted.  With tcp => 1 it listens
-# on 127.0.0.1 as well, for what knows TCP only.  There it asks for a password, since
-# other users of this machine can connect: the role "app", $node->{password}.
+# A server on which users of the local socket are trusted.  Programs are run as the role
+# app, which is no superuser and owns nothing of the extension; it may make databases of
+# its own, as who runs tests may.  With tcp => 1 the server listens on 127.0.0.1 as well,
+# for what knows TCP only.  There it asks for a password, $node->{password}, since other
+# users of this machine can connect.
 sub stack_server
 {
 	my ($name, %options) = @_;
@@ -31,9 +33,9 @@ sub stack_server
 		init => { extra => ['--encoding=UTF8'] },
 		conf => "snowflake.shards = '5'\n" . ($options{conf} // ''));
 
-	return $node if !$options{tcp};
 	$node->{password} = unpack('H*', join('', map { chr(int(rand(256))) } 1 .. 16));
-	$node->safe_psql('postgres', "CREATE ROLE app SUPERUSER LOGIN PASSWORD '$node->{password}'");
+	$node->safe_psql('postgres', "CREATE ROLE app LOGIN CREATEDB PASSWORD '$node->{password}'; GRANT ALL ON SCHEMA public TO app");
+	return $node if !$options{tcp};
 	unlink($node->data_dir . '/pg_hba.conf');
 	$node->append_conf('pg_hba.conf', <<'CONF');
 local all all trust
@@ -82,7 +84,7 @@ sub build_program
 	return ok($good, "$name: builds") || diag($@, $output);
 }
 
-# Run a program on a database, and turn what it prints into assertions.
+# Run a program on a database as the role app, and turn what it prints into assertions.
 sub run_program
 {
 	my ($node, $name, $command, %environment) = @_;
@@ -90,7 +92,7 @@ sub run_program
 	my ($lines, $plan) = (0, -1);
 
 	local @ENV{qw(PGHOST PGPORT PGUSER PGDATABASE)} =
-	  ($node->host, $node->port, scalar(getpwuid($<)), 'postgres');
+	  ($node->host, $node->port, 'app', 'postgres');
 	local @ENV{ keys %environment } = values %environment;
 	my $good = eval {
 		IPC::Run::run($command, '<', '/dev/null', '>', \$out, '2>', \$err,
@@ -115,7 +117,8 @@ sub run_program
 	return ok($good && $lines == $plan, "$name: came to its end") || diag($@, $out, $err);
 }
 
-# Make an empty database with the extension in this schema, which is in the path.
+# Make an empty database with the extension in this schema, which is in the path.  A
+# superuser owns the extension, and the role app may make tables.
 sub new_database
 {
 	my ($node, $database, $schema) = @_;
@@ -125,23 +128,37 @@ sub new_database
 	$node->safe_psql($database, <<"SQL");
 CREATE SCHEMA IF NOT EXISTS $schema;
 CREATE EXTENSION snowflake SCHEMA $schema;
+GRANT USAGE ON SCHEMA $schema TO app;
+GRANT ALL ON SCHEMA public TO app;
 ALTER DATABASE $database SET search_path = public, $schema;
 SQL
 	return;
 }
 
-# Run a program on a database of its own with the tables of tables.sql: once with ids
-# of type snowflake, and once with bigint.  It finds the type in COLUMN.
-sub run_on_both
+# Run a program four times, on a database of its own with the tables of tables.sql: with
+# ids of type snowflake and of bigint, with the extension in the schema public and in
+# its own.  It finds the type in COLUMN, and in the table ddl what changed the schema.
+sub run_everywhere
 {
 	my ($node, $name, $command, %environment) = @_;
 	my $tables = slurp_file("$top/test/stacks/tables.sql");
 
-	for my $column ('snowflake', 'bigint')
+	for my $schema ('public', 'ext')
 	{
-		$node->safe_psql('postgres', $_) for "DROP DATABASE IF EXISTS $column", "CREATE DATABASE $column";
-		$node->safe_psql($column, 'CREATE EXTENSION snowflake; ' . $tables =~ s/\bsnowflake\b/$column/gr);
-		run_program($node, "$name, $column", $command, %environment, PGDATABASE => $column, COLUMN => $column);
+		for my $column ('snowflake', 'bigint')
+		{
+			my $database = "${column}_$schema";
+
+			new_database($node, $database, $schema);
+			$node->safe_psql($database, 'SET ROLE app; ' . $tables =~ s/\bsnowflake\b/$column/gr);
+			$node->safe_psql($database, <<'SQL');
+CREATE TABLE ddl (tag text);
+GRANT SELECT ON ddl TO app;
+CREATE FUNCTION note() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER AS 'BEGIN INSERT INTO ddl VALUES (tg_tag); END';
+CREATE EVENT TRIGGER note ON ddl_command_end EXECUTE FUNCTION note();
+SQL
+			run_program($node, "$name, $column, the extension in $schema", $command, %environment, PGDATABASE => $database, COLUMN => $column);
+		}
 	}
 	return;
 }

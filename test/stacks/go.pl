@@ -47,7 +47,7 @@ for my $library (@libraries)
 	}
 	my $program = "$dir/" . $files[0] =~ s/\.go$//r;
 	build_program($name, 'go', 'build', '-o', $program, map { "$programs/$_" } @files, 'library.go')
-	  && run_on_both($node, $name, [$program]);
+	  && run_everywhere($node, $name, [$program]);
 }
 
 done_testing();

@@ -43,8 +43,8 @@ for my $library (@libraries)
 		next;
 	}
 	build_program($name, 'javac', '-d', "$dir/$program", '-cp', $class_path{$jars}, '-sourcepath', $programs, "$programs/$program.java")
-	  && run_on_both($node, $name, [ 'java', '-cp', "$dir/$program:$programs:$class_path{$jars}", $program ],
-		PGUSER => 'app', PGPASSWORD => $node->{password});
+	  && run_everywhere($node, $name, [ 'java', '-cp', "$dir/$program:$programs:$class_path{$jars}", $program ],
+		PGPASSWORD => $node->{password});
 }
 
 done_testing();

@@ -1,7 +1,6 @@
 # Libraries of JavaScript and TypeScript: a program each in test/stacks/javascript,
 # which doc/javascript.md shows.  Each has a database of its own, in another time zone
-# than the program.  What looks at the tables of a database does so a second time where
-# the extension has a schema of its own.
+# than the program, and is run a second time where the extension has a schema of its own.
 #
 # Packages: nodejs
 # The libraries are npm's: test/stacks/javascript/package.json names their versions.
@@ -31,7 +30,6 @@ my %libraries = (
 	MikroORM => [ 'mikroorm.ts', '@mikro-orm/postgresql', 'reflect-metadata' ],
 );
 my $has_node = has_program('node', '--version');
-my @looks_at_tables = qw(Prisma Drizzle MikroORM PostGraphile);
 
 local $ENV{PRISMA_SCHEMA_ENGINE_BINARY} = "$programs/prisma_engine.js";
 local $ENV{CHECKPOINT_DISABLE} = 1;    # or Prisma asks its makers for news
@@ -45,7 +43,7 @@ sub has_package
 }
 
 shows_what_is_tested('doc/javascript.md', 'javascript|typescript|prisma|sql',
-	map { "$programs/$_" } 'schema_of_its_own.sql', 'drizzle_schema.ts', 'drizzle.config.ts', 'schema.prisma', 'prisma.config.ts',
+	map { "$programs/$_" } 'schema_of_its_own.sql', 'related.sql', 'drizzle_schema.ts', 'drizzle.config.ts', 'schema.prisma', 'prisma.config.ts',
 	map { $_->[0] } values %libraries);
 
 my %version = slurp_file('package.json') =~ /"([^"]+)": "(\d[^"]*)"/g;
@@ -54,28 +52,22 @@ is_deeply([ grep { page_text('doc/javascript.md') !~ /^\|.*\Q$version{$_}\E/m } 
 
 my $node = stack_server('javascript', conf => "timezone = 'Asia/Kolkata'\n");
 
-$node->safe_psql('postgres', 'CREATE ROLE tester LOGIN CREATEDB');
-
-# Run a library's program in a new database: Prisma's, which makes a shadow database,
-# as a role that is no superuser, where the extension is one's own to create.
+# Run a library's program in a new database, as schema_of_its_own.sql makes it or with the
+# extension in the schema public.
 sub run_library
 {
 	my ($name, $schema) = @_;
 	my ($program, @packages) = @{ $libraries{$name} };
-	my $is_plain = $name eq 'Prisma' && $schema eq 'public';
 	my $database = lc("${name}_$schema") =~ s/\W//gr;
 	my @missing = grep { !has_package($_) } 'tsx', 'pg', @packages;
 
 	return missing($name, 'Node.js') if !$has_node;
 	return missing($name, "the package @missing") if @missing;
-	$node->safe_psql('postgres', "CREATE DATABASE $database" . ($is_plain ? ' OWNER tester' : ''));
+	$node->safe_psql('postgres', "CREATE DATABASE $database");
 	$node->safe_psql($database,
-		$schema eq 'public'
-		? 'CREATE EXTENSION snowflake'
-		: slurp_file('schema_of_its_own.sql') =~ s/\bapp\b/$database/r);
-	return run_program($node, $schema eq 'public' ? $name : "$name, with the extension in $schema",
-		[ 'node', '--import', 'tsx', $program ],
-		PGDATABASE => $database, $is_plain ? (PGUSER => 'tester') : ());
+		($schema eq 'public' ? 'CREATE EXTENSION snowflake;' : slurp_file('schema_of_its_own.sql') =~ s/\bapp\b/$database/r)
+		. "GRANT USAGE ON SCHEMA $schema TO app; GRANT ALL ON SCHEMA public TO app");
+	return run_program($node, "$name, the extension in $schema", [ 'node', '--import', 'tsx', $program ], PGDATABASE => $database);
 }
 
 # Prisma's client is generated, and by its type the page is checked.
@@ -87,7 +79,9 @@ SKIP:
 	command_ok([ qw(node node_modules/typescript/bin/tsc -p .) ], 'what is written in TypeScript agrees with the types of the libraries');
 }
 
-run_library($_, 'public') for sort keys %libraries;
-run_library($_, 'ext') for @looks_at_tables;
+for my $library (sort keys %libraries)
+{
+	run_library($library, $_) for 'public', 'ext';
+}
 
 done_testing();

@@ -54,7 +54,7 @@ like($output, qr/unsupported type snowflake of column/, 'and says why');
 for my $library ($built ? @libraries : ())
 {
 	my ($name, $program) = @$library;
-	run_on_both($node, $name, ["$dir/programs/target/debug/$program"]);
+	run_everywhere($node, $name, ["$dir/programs/target/debug/$program"]);
 }
 
 done_testing();

@@ -36,7 +36,7 @@ sub run_client
 {
 	my ($name, $command, %environment) = @_;
 
-	$node->safe_psql('postgres', 'DROP TABLE IF EXISTS photos; ' . slurp_file("$clients/photos.sql"));
+	$node->safe_psql('postgres', 'SET ROLE app; DROP TABLE IF EXISTS photos; ' . slurp_file("$clients/photos.sql"));
 	return run_program($node, $name, $command, %environment);
 }
 
@@ -58,7 +58,7 @@ else
 if (-e $jar && `java --list-modules 2>/dev/null` =~ /^jdk\.compiler@(\d+)/m && $1 >= 17)
 {
 	run_client('JDBC', [ 'java', '-cp', $jar, "$clients/JdbcClient.java" ],
-		PGUSER => 'app', PGPASSWORD => $node->{password});
+		PGPASSWORD => $node->{password});
 }
 else
 {
@@ -84,7 +84,7 @@ if ($python && $pgbouncer)
 unix_socket_dir = $dir
 listen_port = 6432
 [databases]
-postgres = host=${\$node->host} port=${\$node->port} user=${\scalar(getpwuid($<))}
+postgres = host=${\$node->host} port=${\$node->port} user=app
 CONF
 	my $run = IPC::Run::start([ $pgbouncer, "$dir/pgbouncer.ini" ], '<', '/dev/null', '>&', \$log);
 	for (1 .. 100)

@@ -5,7 +5,7 @@
 // TAP.  What they did is looked up by node-postgres, as text.
 
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -132,6 +132,58 @@ export async function check(functions, forms = {}) {
     ok(await value("SELECT id::text FROM photos WHERE url = 'ahead'") === String(ids[4]), 'as it was');
 
     same(JSON.parse(toJson(await findPhoto(integer(ID)))).id, ID, 'JSON: no digit is lost');
+}
+
+// Tables as applications have them, parent, child and many-to-many, with ids of a type,
+// unless the library made them
+export async function makeRelated(type) {
+    await query(`DROP TABLE IF EXISTS photo_tags, comments, tags, photos CASCADE;
+        CREATE TABLE photos (id ${type} PRIMARY KEY DEFAULT snowflake_nextval(), url text NOT NULL,
+            related bigint[] NOT NULL DEFAULT '{}');
+        CREATE TABLE comments (id ${type} PRIMARY KEY DEFAULT snowflake_nextval(), photo_id ${type} NOT NULL REFERENCES photos);
+        CREATE TABLE tags (id ${type} PRIMARY KEY DEFAULT snowflake_nextval(), name text NOT NULL);
+        CREATE TABLE photo_tags (photo_id ${type} REFERENCES photos, tag_id ${type} REFERENCES tags, PRIMARY KEY (photo_id, tag_id))`);
+}
+
+// Rows of them: a photo with two comments and two tags, and one without any.  To a double
+// their ids are all the same.
+const [PHOTO, LONELY, FIRST, SECOND, RED, BLUE] = [0, 2, 4, 6, 8, 10].map((i) => String(BigInt(ID) + BigInt(i)));
+
+export async function fillRelated() {
+    await query(`INSERT INTO photos (id, url, related) VALUES (${PHOTO}, 'a', '{${LONELY},${PHOTO}}'), (${LONELY}, 'b', '{}');
+        INSERT INTO comments (id, photo_id) VALUES (${FIRST}, ${PHOTO}), (${SECOND}, ${PHOTO});
+        INSERT INTO tags (id, name) VALUES (${RED}, 'red'), (${BLUE}, 'blue')`);
+}
+
+export const tagged = `INSERT INTO photo_tags (photo_id, tag_id) VALUES (${PHOTO}, ${RED}), (${PHOTO}, ${BLUE})`;
+
+// Of photos as a library gives them with their comments and tags, the ids
+export function idsOf(photos) {
+    const ids = (rows) => rows.map((row) => String(row.id)).sort();
+    return photos.map(({ id, comments, tags = [] }) => ({ id: String(id), comments: ids(comments), tags: ids(tags) }));
+}
+
+export const related = [
+    { id: PHOTO, comments: [FIRST, SECOND], tags: [RED, BLUE] },
+    { id: LONELY, comments: [], tags: [] },
+];
+export const untagged = related.map((photo) => ({ ...photo, tags: [] }));
+
+// Each column that refers to another table: its type, and no DEFAULT
+export async function foreignKeys() {
+    return (await query(`SELECT format_type(atttypid, NULL) || coalesce(' DEFAULT ' || pg_get_expr(adbin, adrelid), '') AS type
+        FROM pg_constraint JOIN pg_attribute ON (attrelid, attnum) = (conrelid, conkey[1])
+        LEFT JOIN pg_attrdef ON (adrelid, adnum) = (attrelid, attnum) WHERE contype = 'f'`)).map((row) => row.type);
+}
+
+// Ask a library for the rows of related.sql: arrays with a NULL, a LEFT JOIN, JSON in JSON.
+// The last argument is what it gives for the NULL.
+/** @param {any} rows @param {any} nothing */
+export async function checkRows(type, rows, nothing = null) {
+    const comments = (photo, nothing) => photo.comments.length ? photo.comments : [nothing];
+    same(await rows(readFileSync(new URL('related.sql', import.meta.url), 'utf8')),
+        related.map((photo) => ({ id: photo.id, comments: comments(photo, nothing), nested: { id: photo.id, comments: comments(photo, null) } })),
+        `${type}: arrays with a NULL and nested JSON have all digits, if ids are text there`);
 }
 
 export function done() {

@@ -1,4 +1,4 @@
-import { sql } from 'drizzle-orm';
+import { relations, sql } from 'drizzle-orm';
 import { bigint, customType, pgTable, text } from 'drizzle-orm/pg-core';
 
 // An id is a BigInt in the program.
@@ -13,3 +13,13 @@ export const photos = pgTable('photos', {
     url: text().notNull(),
     related: bigint({ mode: 'bigint' }).array().notNull().default(sql`'{}'`),
 });
+
+export const comments = pgTable('comments', {
+    id: snowflake().primaryKey().default(sql`snowflake_nextval()`),
+    photoId: snowflake('photo_id').notNull().references(() => photos.id),
+});
+
+export const photosRelations = relations(photos, ({ many }) => ({ comments: many(comments) }));
+export const commentsRelations = relations(comments, ({ one }) => ({
+    photo: one(photos, { fields: [comments.photoId], references: [photos.id] }),
+}));

@@ -1,6 +1,6 @@
 // knex.js -- ids of snowflake by knex
 
-import { check, done, ok, query, same, value } from './check.js';
+import { check, checkRows, done, fillRelated, makeRelated, ok, query, same, value } from './check.js';
 
 import makeKnex from 'knex';
 
@@ -81,5 +81,12 @@ await knex.schema.dropTable('photos').createTable('photos', (table) => {
 });
 same(await value(COLUMN), "bigint nextval('photos_id_seq'::regclass)", 'bigIncrements gives a sequence');
 same((await knex.raw('SELECT ARRAY[1::snowflake] AS ids')).rows[0].ids, '{1}', 'an array of snowflake is text');
+for (const type of ['snowflake', 'bigint']) {
+    await makeRelated(type);
+    await fillRelated();
+    await checkRows(type, async (text) => (await knex.raw(text)).rows);
+    const nested = await knex('photos').select(knex.raw('json_agg(comments) AS comments')).join('comments', 'photo_id', 'photos.id').first();
+    ok((nested.comments[0].id !== nested.comments[1].id) === (type === 'snowflake'), 'without the cast, ids of a bigint are rounded in JSON');
+}
 await knex.destroy();
 done();

@@ -1,8 +1,9 @@
 // kysely.ts -- ids of snowflake by Kysely
 
-import { check, done, ok, query, same, value } from './check.js';
+import { check, checkRows, done, fillRelated, idsOf, makeRelated, ok, query, same, untagged, value } from './check.js';
 
 import { Generated, Kysely, Migration, Migrator, PostgresDialect, sql } from 'kysely';
+import { jsonArrayFrom } from 'kysely/helpers/postgres';
 import pg from 'pg';
 
 interface Photos {
@@ -11,7 +12,12 @@ interface Photos {
     related: Generated<string[]>;
 }
 
-const db = new Kysely<{ photos: Photos }>({
+interface Comments {
+    id: Generated<string>;
+    photo_id: string;
+}
+
+const db = new Kysely<{ photos: Photos, comments: Comments }>({
     dialect: new PostgresDialect({ pool: new pg.Pool() }),      // as the PG* environment variables say
 });
 
@@ -53,6 +59,18 @@ async function photosSince(time: Date) {
     return db.selectFrom('photos').selectAll().where('id', '>=', sql<string>`snowflake_floor(${time})`).orderBy('id').execute();
 }
 
+// Photos with their comments: in JSON an id has to be text.
+async function withComments() {
+    return db.selectFrom('photos').select((eb) => [
+        'id',
+        jsonArrayFrom(
+            eb.selectFrom('comments')
+                .select((eb) => eb.cast<string>('comments.id', 'text').as('id'))
+                .whereRef('comments.photo_id', '=', 'photos.id'),
+        ).as('comments'),
+    ]).orderBy('id').execute();
+}
+
 // Ids for rows that are written later
 async function fetchIds(n: number) {
     const { rows } = await sql<{ id: string }>`SELECT snowflake_nextval() AS id FROM generate_series(1, ${n})`.execute(db);
@@ -77,5 +95,14 @@ await db.schema.createTable('photos')
     .addColumn('id', 'bigint', (column) => column.primaryKey().defaultTo(sql`snowflake_nextval()`))
     .execute();
 same(await value(COLUMN), 'bigint snowflake_nextval()', 'a bigint column is made with the DEFAULT');
+for (const type of ['snowflake', 'bigint']) {
+    await makeRelated(type);
+    await fillRelated();
+    same(idsOf(await withComments()), untagged, `${type}: nested rows have all digits`);
+    const [careless] = await db.selectFrom('photos').select((eb) => jsonArrayFrom(
+        eb.selectFrom('comments').select('id').whereRef('photo_id', '=', 'photos.id')).as('comments')).execute();
+    ok((careless.comments[0].id !== careless.comments[1].id) === (type === 'snowflake'), 'without the cast, those of a bigint are rounded');
+    await checkRows(type, async (text: string) => (await sql.raw(text).execute(db)).rows);
+}
 await db.destroy();
 done();

@@ -2,7 +2,7 @@
 //
 // The schema is asked without a web server between.
 
-import { ID, check, done, ok, query } from './check.js';
+import { ID, check, done, fillRelated, idsOf, makeRelated, ok, query, related, same, tagged } from './check.js';
 
 import { graphql, printSchema } from 'graphql';
 import pg from 'pg';
@@ -51,6 +51,18 @@ const pageBelow = `
 const photosSince = `
     query ($time: Datetime!) {
         photosSince(time: $time) { nodes { id } }
+    }`;
+
+const withComments = `
+    {
+        allPhotos(orderBy: ID_ASC) {
+            nodes {
+                id
+                related
+                commentsByPhotoId { nodes { id } }
+                photoTagsByPhotoId { nodes { tagByTagId { id } } }
+            }
+        }
     }`;
 
 // --- The test
@@ -102,8 +114,23 @@ for (const [type, scalar, nextPage] of [['snowflake', 'BigFloat', byCursor()], [
     }, { sends: [String] });
 }
 
+// Relations
+for (const type of ['snowflake', 'bigint']) {
+    await makeRelated(type);
+    await fillRelated();
+    await query(tagged);
+    schema = await createPostGraphileSchema(pool, ['public']);
+    const photos = (await run(withComments)).allPhotos.nodes.map((photo) => ({
+        ...photo,
+        comments: photo.commentsByPhotoId.nodes,
+        tags: photo.photoTagsByPhotoId.nodes.map((row) => row.tagByTagId),
+    }));
+    same(idsOf(photos), related, `${type}: relations have all digits`);
+    same(photos[0].related, [related[1].id, related[0].id], 'and so has an array');
+}
+
 // In a cursor an id of a bigint column is a number, so it is rounded.
-await query(`TRUNCATE photos; INSERT INTO photos (id, url) SELECT ${ID} + i, i FROM generate_series(0, 19) i`);
+await query(`TRUNCATE photos CASCADE; INSERT INTO photos (id, url) SELECT ${ID} + i, i FROM generate_series(0, 19) i`);
 const next = byCursor();
 const [first, second] = [await next(null, 9), await next(null, 9)];
 ok(BigInt(second[0].id) !== BigInt(first[8].id) - 1n, 'the second page of a bigint column does not follow the first one');

@@ -1,6 +1,6 @@
 // postgresjs.js -- ids of snowflake by postgres.js
 
-import { ID, check, done, failure, ok, query, same } from './check.js';
+import { ID, check, checkRows, done, failure, fillRelated, makeRelated, ok, query, same } from './check.js';
 
 import postgres from 'postgres';
 
@@ -71,6 +71,11 @@ for (const type of ['snowflake', 'bigint']) {
     ok(/of type bigint/.test(await failure(() => typed`UPDATE photos SET related = ${[odd.id]} WHERE id = ${odd.id}`)),
         'an array of BigInt without its type fails');
     await typed.end();
+}
+for (const type of ['snowflake', 'bigint']) {
+    await makeRelated(type);
+    await fillRelated();
+    await checkRows(type, async (text) => Array.from(await sql.unsafe(text)), 'NULL');
 }
 await sql.end();
 done();

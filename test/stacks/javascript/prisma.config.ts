@@ -4,5 +4,6 @@ export default defineConfig({
     schema: 'schema.prisma',
     datasource: { url: process.env.DATABASE_URL! },
     experimental: { externalTables: true },
-    tables: { external: ['public.photos'] },        // has a snowflake column
+    // have snowflake columns
+    tables: { external: ['public.photos', 'public.comments', 'public.tags', 'public._PhotoToTag'] },
 });

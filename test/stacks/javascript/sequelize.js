@@ -1,6 +1,6 @@
 // sequelize.js -- ids of snowflake by Sequelize
 
-import { ID, check, done, ok, query, same, value } from './check.js';
+import { ID, check, checkRows, done, fillRelated, foreignKeys, idsOf, ok, query, related, same, tagged, value } from './check.js';
 
 import { DataTypes, Op, Sequelize } from 'sequelize';
 
@@ -72,17 +72,9 @@ for (const type of ['snowflake', 'bigint']) {
     same([await value(COLUMN), await value('SELECT array_agg(id::text ORDER BY id) FROM photos')],
         [`${type} snowflake_nextval()`, before], 'which is as it was');
 }
-// A foreign key
-await query('ALTER TABLE photos ALTER id TYPE snowflake');
-const Like = sequelize.define('Like', { id: { ...Photo.getAttributes().id } }, { tableName: 'likes', timestamps: false });
-Like.belongsTo(Photo, { foreignKey: 'photo' });
-await Like.sync();
-await Like.create({ photo: ID });
-same(await query('SELECT pg_typeof(photo)::text AS type, photo::text AS id FROM likes'),
-    [{ type: 'snowflake', id: ID }], 'a foreign key has the type of the key');
 
 // A bigint column
-await query('DROP TABLE likes; TRUNCATE photos; ALTER TABLE photos ALTER id TYPE bigint');
+await query('TRUNCATE photos; ALTER TABLE photos ALTER id TYPE bigint');
 await check({ addPhoto, findPhoto, findPhotos, page, photosSince, fetchIds, toJson: JSON.stringify });
 
 // A model for a bigint column
@@ -98,5 +90,32 @@ await query('DROP TABLE photos');
 await sequelize.define('Careless', { id: { type: DataTypes.BIGINT, primaryKey: true, autoIncrement: true } },
     { tableName: 'photos', timestamps: false }).sync();
 same(await value(COLUMN), "bigint nextval('photos_id_seq'::regclass)", 'with autoIncrement the table gets a sequence');
+
+// Relations
+for (const type of ['snowflake', 'bigint']) {
+    await query('DROP TABLE photos CASCADE');
+    const define = (name, columns) => sequelize.define(name, {
+        id: { type: type === 'bigint' ? DataTypes.BIGINT : type, primaryKey: true, defaultValue: sequelize.literal('snowflake_nextval()') },
+        ...columns,
+    }, { tableName: `${name}s`, timestamps: false });
+    const RelatedPhoto = define('photo', { url: DataTypes.TEXT, related: DataTypes.ARRAY(DataTypes.BIGINT) });
+    const Comment = define('comment', {});
+    const Tag = define('tag', { name: DataTypes.TEXT });
+    RelatedPhoto.hasMany(Comment, { foreignKey: { name: 'photo_id', allowNull: false } });
+    Comment.belongsTo(RelatedPhoto, { foreignKey: 'photo_id' });
+    RelatedPhoto.belongsToMany(Tag, { through: 'photo_tags', foreignKey: 'photo_id', otherKey: 'tag_id', timestamps: false });
+    Tag.belongsToMany(RelatedPhoto, { through: 'photo_tags', foreignKey: 'tag_id', otherKey: 'photo_id', timestamps: false });
+    for (const model of [RelatedPhoto, Comment, Tag, sequelize.models.photo_tags])
+        await model.sync();
+    same(await foreignKeys(), [type, type, type], `${type}: what refers to a key has its type, and no DEFAULT`);
+    await fillRelated();
+    const [red, blue] = await Tag.findAll({ order: ['id'] });
+    await (await RelatedPhoto.findOne({ order: ['id'] })).addTags([red, blue]);
+    for (const separate of [false, true])
+        same(idsOf((await RelatedPhoto.findAll({ include: [{ model: Comment, separate }, Tag], order: ['id'] }))
+            .map((photo) => photo.get({ plain: true }))), related, 'relations have all digits');
+    await checkRows(type, async (text) => (await sequelize.query(text))[0]);
+    await query('DROP TABLE photo_tags, comments, tags');
+}
 await sequelize.close();
 done();

@@ -1,7 +1,7 @@
 // typeorm.ts -- ids of snowflake by TypeORM
 
-import { ManyToOne } from 'typeorm';
-import { ID, check, done, failure, ok, query, same, value } from './check.js';
+import { EntitySchema } from 'typeorm';
+import { ID, check, checkRows, done, failure, fillRelated, foreignKeys, idsOf, ok, query, related, same, tagged, value } from './check.js';
 
 import 'reflect-metadata';
 import { Column, DataSource, Entity, In, LessThan, PrimaryColumn, Raw } from 'typeorm';
@@ -141,24 +141,57 @@ await query('TRUNCATE photos; ALTER TABLE photos ALTER id TYPE bigint');
 await check({ addPhoto, findPhoto, findPhotos, page, photosSince, fetchIds, toJson: JSON.stringify });
 await dataSource.destroy();
 
-// A foreign key
-@Entity('likes')
-class Like {
-    @PrimaryColumn({ type: snowflake, default: () => 'snowflake_nextval()' })
-    id!: string;
+// The type with the schema of the extension is another one to TypeORM.
+if (await value("SELECT to_regtype('ext.snowflake') IS NOT NULL")) {
+    @Entity('photos')
+    class QualifiedPhoto {
+        @PrimaryColumn({ type: 'ext.snowflake' as any, default: () => 'snowflake_nextval()' })
+        id!: string;
 
-    @ManyToOne(() => Photo)
-    photo!: Photo;
+        @Column('text')
+        url!: string;
+
+        @Column('bigint', { array: true, default: [] })
+        related!: string[];
+    }
+    await showDanger('snowflake', QualifiedPhoto, (source) => source.driver.supportedDataTypes.push('ext.snowflake' as any));
 }
 
-await makeTable('snowflake');
-const withLikes = new DataSource({ ...dataSource.options, entities: [Photo, Like] } as any);
-withLikes.driver.supportedDataTypes.push(snowflake);
-await withLikes.initialize();
-await withLikes.synchronize();
-same(await pending(withLikes), [], 'with a foreign key: nothing to migrate');
-await withLikes.getRepository(Like).save({ photo: { id: ID } });
-same(await query('SELECT pg_typeof("photoId")::text AS type, "photoId"::text AS id FROM likes'),
-    [{ type: 'snowflake', id: ID }], 'and it has the type of the key');
-await withLikes.destroy();
+// Relations
+for (const type of [snowflake, 'bigint']) {
+    const id = { type, primary: true, default: () => 'snowflake_nextval()' };
+    const photo = new EntitySchema<any>({
+        name: 'RelatedPhoto', tableName: 'photos',
+        columns: { id, url: { type: 'text' }, related: { type: 'bigint', array: true, default: [] } },
+        relations: {
+            comments: { type: 'one-to-many', target: 'RelatedComment', inverseSide: 'photo' },
+            tags: {
+                type: 'many-to-many', target: 'RelatedTag', cascade: true,
+                joinTable: { name: 'photo_tags', joinColumn: { name: 'photo_id' }, inverseJoinColumn: { name: 'tag_id' } },
+            },
+        },
+    });
+    const comment = new EntitySchema<any>({
+        name: 'RelatedComment', tableName: 'comments', columns: { id },
+        relations: { photo: { type: 'many-to-one', target: 'RelatedPhoto', joinColumn: { name: 'photo_id' }, nullable: false } },
+    });
+    const tag = new EntitySchema<any>({ name: 'RelatedTag', tableName: 'tags', columns: { id, name: { type: 'text' } } });
+    const source = new DataSource({ ...dataSource.options, entities: [photo, comment, tag] } as any);
+    source.driver.supportedDataTypes.push(snowflake);
+    await query('DROP TABLE IF EXISTS photo_tags, comments, tags, photos CASCADE');
+    await source.initialize();
+    await source.synchronize();
+    same(await pending(source), [], `${type}, with relations: nothing to migrate`);
+    same(await foreignKeys(), [type, type, type], 'what refers to a key has its type, and no DEFAULT');
+    await fillRelated();
+    await query(tagged);
+    same(idsOf(await source.getRepository(photo).find({ relations: { comments: true, tags: true }, order: { id: 'ASC' } })), related,
+        'relations have all digits');
+    await checkRows(type, (text: string) => source.query(text));
+    const saved = await source.getRepository(photo).save({ url: 'new', tags: [{ name: 'new' }] });
+    await source.getRepository(comment).save({ photo: saved });
+    same(await value(`SELECT count(*)::int FROM photos JOIN comments ON photo_id = photos.id JOIN photo_tags USING (photo_id)
+        JOIN tags ON tag_id = tags.id WHERE photos.id = ${saved.id} AND tags.id = ${saved.tags[0].id}`), 1, 'and are stored');
+    await source.destroy();
+}
 done();
