@@ -29,7 +29,7 @@ my @libraries = (
 	[ 'pgx 4', 'github.com/jackc/pgx/v4', 'pgx4.go' ],
 );
 
-shows_what_is_tested('doc/languages.md', 'sql|go', "$FindBin::RealBin/tables.sql", map { "$programs/$_" } map { @$_[ 2 .. $#$_ ] } @libraries);
+shows_what_is_tested('doc/languages.md', 'go', map { "$programs/$_" } 'library.go', grep { $_ ne 'sql.go' } map { @$_[ 2 .. $#$_ ] } @libraries);
 
 my $node = stack_server('go');
 my $dir = PostgreSQL::Test::Utils::tempdir();

@@ -24,13 +24,14 @@ my %class_path = (
 # name, its jars, its program, the other files
 my @libraries = (
 	[ 'JDBC', 'jdbc', 'Jdbc' ],
-	[ 'EclipseLink', 'jpa', 'Jpa', 'Photo.java', 'SnowflakeSequence.java', 'META-INF/persistence.xml' ],
+	[ 'EclipseLink', 'jpa', 'Jpa', 'Photo.java', 'Comment.java', 'Tag.java', 'SnowflakeSequence.java', 'META-INF/persistence.xml' ],
 );
 
-shows_what_is_tested('doc/languages.md', 'sql|java|xml', "$FindBin::RealBin/tables.sql",
-	map { "$programs/$_" } map { ("$_->[2].java", @$_[ 3 .. $#$_ ]) } @libraries);
+shows_what_is_tested('doc/languages.md', 'java|xml',
+	map { "$programs/$_" } map { @$_[ 3 .. $#$_ ] } @libraries);
 
 my $node = stack_server('java', tcp => 1);    # the JDBC driver knows TCP only
+$node->safe_psql('postgres', 'GRANT pg_monitor TO app');
 my $dir = PostgreSQL::Test::Utils::tempdir();
 
 for my $library (@libraries)
@@ -42,7 +43,8 @@ for my $library (@libraries)
 		missing($name, 'it, or a JDK,');
 		next;
 	}
-	build_program($name, 'javac', '-d', "$dir/$program", '-cp', $class_path{$jars}, '-sourcepath', $programs, "$programs/$program.java")
+	build_program($name, 'javac', '-d', "$dir/$program", '-cp', $class_path{$jars}, '-sourcepath', $programs, "$programs/$program.java",
+		$program eq 'Jpa' ? map { "$programs/$_.java" } 'Comment', 'Tag', 'CarelessComment' : ())
 	  && run_everywhere($node, $name, [ 'java', '-cp', "$dir/$program:$programs:$class_path{$jars}", $program ],
 		PGPASSWORD => $node->{password});
 }

@@ -3,7 +3,7 @@
 # test/stacks/python, and doc/python.md shows parts of these.
 #
 # Packages: python3-sqlalchemy python3-psycopg python3-psycopg2 python3-asyncpg
-# Packages: python3-pg8000 alembic python3-django
+# Packages: python3-pg8000 alembic python3-django python3-djangorestframework python3-pandas
 
 use strict;
 use warnings;
@@ -21,7 +21,7 @@ local $ENV{PYTHONDONTWRITEBYTECODE} = 1;
 
 shows_what_is_tested('doc/python.md', 'python',
 	map { "$programs/$_.py" }
-	  qw(photos alembic_env django_fields django_models django_existing_table django_apps asyncpg_client psycopg2_client pg8000_client));
+	  qw(photos alembic_env django_fields django_models django_existing_table django_apps django_serializers pandas_client asyncpg_client psycopg2_client pg8000_client));
 
 my $node = stack_server('python');
 
@@ -43,26 +43,30 @@ for my $driver ('psycopg', 'psycopg2', 'asyncpg', 'pg8000')
 }
 run_python('SQLAlchemy, the extension in ext', 'ext', [ 'sqlalchemy', 'psycopg' ], 'sqlalchemy_photos', 'psycopg');
 
+run_python("pandas, the extension in $_", $_, [ 'pandas', 'sqlalchemy', 'psycopg' ], 'pandas_client') for 'public', 'ext';
+
 run_python('Alembic', 'public', [ 'alembic', 'psycopg' ], 'alembic_photos');
 run_python('Alembic, the extension in ext', 'ext', [ 'alembic', 'psycopg' ], 'alembic_photos');
 
-run_python('Django with psycopg', 'public', [ 'django', 'psycopg' ], 'django_photos', 'psycopg');
-run_python('Django with psycopg, bound by the server', 'public', [ 'django', 'psycopg' ], 'django_photos', 'server');
-run_python('Django with psycopg2', 'public', [ 'django', 'psycopg2' ], 'django_photos', 'psycopg2');
-run_python('Django, the extension in ext', 'ext', [ 'django', 'psycopg' ], 'django_photos', 'psycopg');
+run_python('Django with psycopg', 'public', [ 'django', 'rest_framework', 'psycopg' ], 'django_photos', 'psycopg');
+run_python('Django with psycopg, bound by the server', 'public', [ 'django', 'rest_framework', 'psycopg' ], 'django_photos', 'server');
+run_python('Django with psycopg2', 'public', [ 'django', 'rest_framework', 'psycopg2' ], 'django_photos', 'psycopg2');
+run_python('Django, the extension in ext', 'ext', [ 'django', 'rest_framework', 'psycopg' ], 'django_photos', 'psycopg');
 
 # "manage.py test", which makes a database of its own, as a role that is no superuser.
-$node->safe_psql('postgres', 'CREATE ROLE tester LOGIN CREATEDB');
-$node->safe_psql('postgres', 'CREATE DATABASE application OWNER tester');
+$node->safe_psql('postgres', 'CREATE DATABASE application OWNER app');
 if (has_program('python3', '-c', 'import django.db.backends.postgresql.base'))
 {
-	run_program($node, 'Django, a test database', [ 'python3', "$programs/django_test_database.py" ], PGUSER => 'tester');
+	run_program($node, 'Django, a test database', [ 'python3', "$programs/django_test_database.py" ]);
 }
 else
 {
 	missing('Django, a test database', 'django');
 }
 
-run_python($_, 'public', [$_], "${_}_client") for 'asyncpg', 'psycopg2', 'pg8000';
+for my $driver ('asyncpg', 'psycopg2', 'pg8000')
+{
+	run_python("$driver, the extension in $_", $_, [$driver], "${driver}_client") for 'public', 'ext';
+}
 
 done_testing();

@@ -38,13 +38,12 @@ run_ruby('ActiveRecord, the extension in ext', 'ext', 'active_record', 'activere
 run_ruby('ActiveRecord without the initializer', 'public', 'active_record', 'activerecord_photos', 'without');
 run_ruby('Sequel', 'public', 'sequel', 'sequel_photos');
 run_ruby('Sequel, the extension in ext', 'ext', 'sequel', 'sequel_photos');
-run_ruby('ruby-pg', 'public', 'pg', 'pg_client');
+run_ruby("ruby-pg, the extension in $_", $_, 'pg', 'pg_client') for 'public', 'ext';
 
 # A test database, as "bin/rails db:test:prepare" makes it, by a role that is no superuser.
 if (has_program('ruby', '-ractive_record', '-e', ''))
 {
-	$node->safe_psql('postgres', 'CREATE ROLE tester LOGIN CREATEDB');
-	run_program($node, 'ActiveRecord, a test database', [ 'ruby', "$programs/activerecord_test_database.rb" ], PGUSER => 'tester');
+	run_program($node, 'ActiveRecord, a test database', [ 'ruby', "$programs/activerecord_test_database.rb" ]);
 }
 
 done_testing();

@@ -6,15 +6,17 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
 	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 	"gorm.io/gorm/logger"
 )
 
-// In JSON an id is a string: a number of JavaScript has 53 bits.
 type Photo struct {
 	ID  int64  `gorm:"primaryKey;autoIncrement:false;type:snowflake;default:snowflake_nextval()" json:"id,string"`
 	URL string `gorm:"not null" json:"url"`
@@ -82,6 +84,67 @@ func defaultOfID(db *gorm.DB) string {
 	return text(db, `SELECT coalesce(max(pg_get_expr(adbin, adrelid)), 'none') FROM pg_attrdef WHERE adrelid = 'photos'::regclass`)
 }
 
+// A row that others belong to, with the tag of the column's type
+type comment struct {
+	ID      int64 `gorm:"primaryKey;autoIncrement:false;type:snowflake;default:snowflake_nextval()"`
+	PhotoID int64 `gorm:"type:snowflake;not null"`
+}
+
+type tag struct {
+	ID int64 `gorm:"primaryKey;autoIncrement:false;type:snowflake;default:snowflake_nextval()"`
+}
+
+type relatedPhoto struct {
+	ID       int64     `gorm:"primaryKey;autoIncrement:false;type:snowflake;default:snowflake_nextval()"`
+	Comments []comment `gorm:"foreignKey:PhotoID"`
+	Tags     []tag     `gorm:"many2many:related_tags"`
+}
+
+type bigintComment struct {
+	ID      int64 `gorm:"primaryKey;autoIncrement:false;type:bigint;default:snowflake_nextval()"`
+	PhotoID int64 `gorm:"not null"`
+}
+
+type bigintTag struct {
+	ID int64 `gorm:"primaryKey;autoIncrement:false;type:bigint;default:snowflake_nextval()"`
+}
+
+type bigintRelatedPhoto struct {
+	ID       int64           `gorm:"primaryKey;autoIncrement:false;type:bigint;default:snowflake_nextval()"`
+	Comments []bigintComment `gorm:"foreignKey:PhotoID"`
+	Tags     []bigintTag     `gorm:"many2many:related_tags"`
+}
+
+func (comment) TableName() string            { return "related_comments" }
+func (tag) TableName() string                { return "related_names" }
+func (relatedPhoto) TableName() string       { return "related_photos" }
+func (bigintComment) TableName() string      { return "related_comments" }
+func (bigintTag) TableName() string          { return "related_names" }
+func (bigintRelatedPhoto) TableName() string { return "related_photos" }
+
+func testRelations(db *gorm.DB, column string) {
+	if column == "snowflake" {
+		mustDo(db.AutoMigrate(&relatedPhoto{}, &comment{}, &tag{}))
+		mustDo(db.Create(&relatedPhoto{ID: odd, Comments: []comment{{ID: odd + 2}, {ID: odd + 4}}, Tags: []tag{{ID: odd + 6}, {}}}).Error)
+		var photo relatedPhoto
+		mustDo(db.Preload("Comments").Preload("Tags").Take(&photo).Error)
+		ok(fmt.Sprint(photo.Comments) == fmt.Sprint([]comment{{odd + 2, odd}, {odd + 4, odd}}) && photo.Tags[0].ID == odd+6 && photo.Tags[1].ID > odd+6,
+			"relations have all digits")
+	} else {
+		mustDo(db.AutoMigrate(&bigintRelatedPhoto{}, &bigintComment{}, &bigintTag{}))
+		mustDo(db.Create(&bigintRelatedPhoto{ID: odd, Comments: []bigintComment{{ID: odd + 2}, {ID: odd + 4}}, Tags: []bigintTag{{ID: odd + 6}, {}}}).Error)
+		var photo bigintRelatedPhoto
+		mustDo(db.Preload("Comments").Preload("Tags").Take(&photo).Error)
+		ok(fmt.Sprint(photo.Comments) == fmt.Sprint([]bigintComment{{odd + 2, odd}, {odd + 4, odd}}) && photo.Tags[0].ID == odd+6 && photo.Tags[1].ID > odd+6,
+			"relations have all digits")
+	}
+	types := `SELECT string_agg(atttypid::regtype || coalesce(' ' || pg_get_expr(adbin, adrelid), ''), ',') FROM pg_constraint
+		JOIN pg_attribute ON (attrelid, attnum) = (conrelid, conkey[1]) LEFT JOIN pg_attrdef ON (adrelid, adnum) = (attrelid, attnum)
+		WHERE contype = 'f' AND conrelid::regclass::text LIKE 'related%'`
+	fmt.Println("# ", text(db, types))
+	ok(text(db, types) == column+","+column+","+column, "what refers to a key has its type, and no DEFAULT")
+}
+
 func connect() *gorm.DB {
 	return must(gorm.Open(postgres.Open(""), &gorm.Config{Logger: logger.Discard}))
 }
@@ -93,16 +156,12 @@ func main() {
 	if isSnowflake() {
 		column, model = "snowflake", &Photo{}
 	}
-	mustDo(db.Exec(`CREATE TABLE ddl (tag text)`).Error)
-	mustDo(db.Exec(`CREATE FUNCTION note() RETURNS event_trigger LANGUAGE plpgsql
-		AS 'BEGIN INSERT INTO ddl VALUES (tg_tag); END'`).Error)
-	mustDo(db.Exec(`CREATE EVENT TRIGGER note ON ddl_command_end EXECUTE FUNCTION note()`).Error)
 	statements := func() string { return text(db, `SELECT count(*) FROM ddl`) }
 
 	// migrations: a table that is there, a new one, and again
 	mustDo(db.AutoMigrate(model))
 	ok(statements() == "0", "AutoMigrate changes nothing in a table that is there")
-	mustDo(db.Exec(`DROP TABLE photos`).Error)
+	mustDo(db.Exec(`DROP TABLE photos CASCADE`).Error)
 	mustDo(db.AutoMigrate(model))
 	ok(typeOfID(db) == column && defaultOfID(db) == "snowflake_nextval()", "AutoMigrate makes the column and its default")
 	made := statements()
@@ -122,7 +181,31 @@ func main() {
 		page:     func(last int64, size int) ([]Photo, error) { return page(db, last, size) },
 		since:    func(from time.Time) ([]Photo, error) { return photosSince(db, from) },
 		fetchIDs: func(n int) ([]int64, error) { return fetchIDs(db, n) },
+		exec: func(statements string) error {
+			for _, statement := range strings.Split(statements, ";") {
+				if err := db.Exec(statement).Error; err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		comments: func() (all [][]*int64, err error) {
+			rows, err := db.Raw(commentsOfPhotos).Rows()
+			if err != nil {
+				return nil, err
+			}
+			defer rows.Close()
+			for rows.Next() {
+				var ids []*int64
+				if err := rows.Scan(pgtype.NewMap().SQLScanner(&ids)); err != nil {
+					return nil, err
+				}
+				all = append(all, ids)
+			}
+			return all, rows.Err()
+		},
 	}.test()
+	testRelations(db, column)
 
 	photos := []Photo{{URL: "a"}, {URL: "b"}, {ID: odd + 2, URL: "c"}}
 	mustDo(db.Create(&photos).Error)
@@ -138,7 +221,7 @@ func main() {
 	// without the tag
 	mustDo(db.AutoMigrate(&untaggedPhoto{}))
 	ok(typeOfID(db) == column && defaultOfID(db) == "snowflake_nextval()", "without the tag, a table that is there stays as it is")
-	mustDo(db.Exec(`DROP TABLE photos`).Error)
+	mustDo(db.Exec(`DROP TABLE photos CASCADE`).Error)
 	db = connect() // as it prepared statements for the old table
 	mustDo(db.AutoMigrate(&untaggedPhoto{}))
 	photo := untaggedPhoto{URL: "x"}

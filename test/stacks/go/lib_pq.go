@@ -17,6 +17,11 @@ func findPhotos(ctx context.Context, db *sql.DB, ids []int64) ([]Photo, error) {
 		`SELECT id, url FROM photos WHERE id = ANY($1) ORDER BY id`, pq.Array(ids)))
 }
 
+// An array that may have a NULL
+func scanner(ids *[]*int64) any {
+	return pq.Array(ids)
+}
+
 func main() {
 	ctx := context.Background()
 	db := must(sql.Open("postgres", "sslmode=disable"))

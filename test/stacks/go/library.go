@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -24,7 +25,29 @@ type library struct {
 	since    func(from time.Time) ([]Photo, error)
 	fetchIDs func(n int) ([]int64, error)
 	album    func(name string, ids []int64) ([]int64, error) // store, and read again; not in each library
+	exec     func(statement string) error
+	comments func() ([][]*int64, error) // what commentsOfPhotos gives
 }
+
+// In JSON an id is a string, also in a slice, where the option "string" does nothing.
+type ID int64
+
+func (id ID) MarshalText() ([]byte, error) {
+	return strconv.AppendInt(nil, int64(id), 10), nil
+}
+
+func (id *ID) UnmarshalText(text []byte) error {
+	value, err := strconv.ParseInt(string(text), 10, 64)
+	*id = ID(value)
+	return err
+}
+
+// A photo with two comments, and one without any: to a double their ids are all the same.
+var related = fmt.Sprintf(`INSERT INTO photos VALUES (%d, 'a'), (%d, 'b'); INSERT INTO comments VALUES (%d, %[1]d), (%d, %[1]d)`,
+	odd+10, odd+12, odd+14, odd+16)
+
+const commentsOfPhotos = `SELECT array_agg(c.id ORDER BY c.id) FROM photos p LEFT JOIN comments c ON c.photo = p.id
+	WHERE p.url IN ('a', 'b') GROUP BY p.id ORDER BY p.id`
 
 // A double does not hold it: 175928847299117056 is what it makes of it.
 const odd = 175928847299117063
@@ -104,4 +127,18 @@ func (lib library) test() {
 	var back []Photo
 	mustDo(json.Unmarshal(text, &back))
 	ok(back[0].ID == odd, "and it is read again")
+	careless := struct {
+		IDs []int64 `json:"ids,string"`
+	}{[]int64{odd}}
+	ok(string(must(json.Marshal(careless))) == `{"ids":[175928847299117063]}`, "but the option does nothing in a slice")
+	text = must(json.Marshal([]ID{odd}))
+	var again []ID
+	mustDo(json.Unmarshal(text, &again))
+	ok(string(text) == `["175928847299117063"]` && again[0] == odd, "where a type of its own does")
+
+	mustDo(lib.exec(related))
+	comments := must(lib.comments())
+	ok(len(comments) == 2 && *comments[0][0] == odd+14 && *comments[0][1] == odd+16 && len(comments[1]) == 1 && comments[1][0] == nil,
+		"an array of the column's type has all digits, and a NULL")
+	mustDo(lib.exec(`DELETE FROM comments; DELETE FROM photos WHERE url IN ('a', 'b')`))
 }

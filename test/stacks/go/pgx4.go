@@ -25,9 +25,12 @@ func connect(ctx context.Context) (*pgx.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	var oid uint32
-	err = conn.QueryRow(ctx, `SELECT 'snowflake'::regtype::oid`).Scan(&oid)
+	var oid, array uint32
+	err = conn.QueryRow(ctx,
+		`SELECT oid, typarray FROM pg_type WHERE oid = 'snowflake'::regtype`).Scan(&oid, &array)
+	ids := pgtype.NewArrayType("_snowflake", oid, func() pgtype.ValueTranscoder { return &pgtype.Int8{} })
 	conn.ConnInfo().RegisterDataType(pgtype.DataType{Value: &pgtype.Int8{}, Name: "snowflake", OID: oid})
+	conn.ConnInfo().RegisterDataType(pgtype.DataType{Value: ids, Name: "_snowflake", OID: array})
 	return conn, err
 }
 
@@ -105,6 +108,29 @@ func main() {
 		album: func(name string, ids []int64) (stored []int64, err error) {
 			err = db.QueryRow(ctx, `INSERT INTO albums VALUES ($1, $2) RETURNING photos`, name, ids).Scan(&stored)
 			return stored, err
+		},
+		exec: func(statements string) error {
+			for _, statement := range strings.Split(statements, ";") {
+				if _, err := db.Exec(ctx, statement); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		comments: func() (all [][]*int64, err error) {
+			rows, err := db.Query(ctx, commentsOfPhotos)
+			if err != nil {
+				return nil, err
+			}
+			defer rows.Close()
+			for rows.Next() {
+				var ids []*int64
+				if err := rows.Scan(&ids); err != nil {
+					return nil, err
+				}
+				all = append(all, ids)
+			}
+			return all, rows.Err()
 		},
 	}.test()
 	copied := must(db.CopyFrom(ctx, pgx.Identifier{"photos"}, []string{"id", "url"},

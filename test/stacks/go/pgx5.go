@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -104,8 +105,20 @@ func test(ctx context.Context, db *pgxpool.Pool) {
 			err = db.QueryRow(ctx, `INSERT INTO albums VALUES ($1, $2) RETURNING photos`, name, ids).Scan(&stored)
 			return stored, err
 		},
+		exec: func(statements string) error {
+			for _, statement := range strings.Split(statements, ";") {
+				if _, err := db.Exec(ctx, statement); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		comments: func() ([][]*int64, error) {
+			rows, _ := db.Query(ctx, commentsOfPhotos)
+			return pgx.CollectRows(rows, pgx.RowTo[[]*int64])
+		},
 	}.test()
-	must(db.Exec(ctx, `TRUNCATE photos, albums`))
+	must(db.Exec(ctx, `TRUNCATE photos, albums CASCADE`))
 	mustDo(copyPhotos(ctx, db, []Photo{{odd, "one"}}))
 	ok(must(findPhoto(ctx, db, int64(odd))) == "one", "COPY stores each digit")
 	var ids []int64
@@ -129,12 +142,12 @@ func main() {
 	}
 
 	// behind an old PgBouncer
-	must(db.Exec(ctx, `TRUNCATE photos`))
+	must(db.Exec(ctx, `TRUNCATE photos CASCADE`))
 	config := must(pgxpool.ParseConfig("default_query_exec_mode=simple_protocol"))
 	test(ctx, must(pgxpool.NewWithConfig(ctx, config)))
 
 	// without the registration
-	must(db.Exec(ctx, `TRUNCATE photos`))
+	must(db.Exec(ctx, `TRUNCATE photos CASCADE`))
 	plain := must(pgxpool.New(ctx, ""))
 	test(ctx, plain)
 	if isSnowflake() {

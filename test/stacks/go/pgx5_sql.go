@@ -18,6 +18,11 @@ func findPhotos(ctx context.Context, db *sql.DB, ids []int64) ([]Photo, error) {
 		`SELECT id, url FROM photos WHERE id = ANY($1) ORDER BY id`, ids))
 }
 
+// An array that may have a NULL
+func scanner(ids *[]*int64) any {
+	return pgtype.NewMap().SQLScanner(ids)
+}
+
 func main() {
 	ctx := context.Background()
 	db := must(sql.Open("pgx", ""))

@@ -9,6 +9,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -93,6 +94,29 @@ func sqlLibrary(ctx context.Context, db *sql.DB) library {
 		page:     func(last int64, size int) ([]Photo, error) { return page(ctx, db, last, size) },
 		since:    func(from time.Time) ([]Photo, error) { return photosSince(ctx, db, from) },
 		fetchIDs: func(n int) ([]int64, error) { return fetchIDs(ctx, db, n) },
+		exec: func(statements string) error {
+			for _, statement := range strings.Split(statements, ";") {
+				if _, err := db.ExecContext(ctx, statement); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		comments: func() (all [][]*int64, err error) {
+			rows, err := db.QueryContext(ctx, commentsOfPhotos)
+			if err != nil {
+				return nil, err
+			}
+			defer rows.Close()
+			for rows.Next() {
+				var ids []*int64
+				if err := rows.Scan(scanner(&ids)); err != nil {
+					return nil, err
+				}
+				all = append(all, ids)
+			}
+			return all, rows.Err()
+		},
 	}
 }
 

@@ -79,6 +79,20 @@ public class Jdbc {
             Tap.ok(Tap.isSnowflake() != row.getArray(2).getArray() instanceof Long[], "an array is Long[] from a bigint[] only");
             Tap.ok(Tap.isSnowflake() == asBig.contains("not supported"), "so does getObject with BigInteger.class");
         }
+        Tap.value(db, "INSERT INTO comments VALUES (" + (Tap.ODD + 2) + ", " + Tap.ODD + ") RETURNING id");
+        try (var select = db.prepareStatement("SELECT array_agg(c.id)::bigint[] FROM photos p LEFT JOIN comments c ON c.photo = p.id"
+                + " GROUP BY p.id ORDER BY p.id");
+                var row = select.executeQuery()) {
+            row.next();
+            Tap.ok(Arrays.equals((Long[]) row.getArray(1).getArray(), new Long[] {Tap.ODD + 2}), "an array that is cast is Long[]");
+            row.next();
+            Tap.ok(Arrays.equals((Long[]) row.getArray(1).getArray(), new Long[] {null}), "and has its NULL");
+        }
+        try (var column = db.getMetaData().getColumns(null, "public", "photos", "id")) {
+            column.next();
+            Tap.ok(column.getString("TYPE_NAME").equals(Tap.isSnowflake() ? "snowflake" : "bigserial"),
+                "metadata takes a DEFAULT with nextval in its name for a sequence");
+        }
         try (var select = db.prepareStatement("SELECT FROM photos WHERE id >= ?")) {
             select.setTimestamp(1, new Timestamp(0));
             Tap.ok(Tap.failure(select::executeQuery).contains("invalid input syntax for type bigint"), "setTimestamp declares no type, and is refused");

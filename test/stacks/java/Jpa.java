@@ -91,7 +91,7 @@ public class Jpa {
 
     /** How many ids are minted for so many rows. */
     static long mintedFor(EntityManager em, Connection db, int rows) throws SQLException {
-        String minted = "SELECT sum(minted) FROM pg_stat_snowflake";
+        String minted = "SELECT sum(minted) FROM pg_stat_snowflake";    // app is in pg_monitor
         long before = Long.parseLong(Tap.value(db, minted));
         var photos = IntStream.range(0, rows).mapToObj(n -> new Photo("photo " + n)).toList();
         inTransaction(em, () -> {
@@ -126,6 +126,33 @@ public class Jpa {
         try (var run = db.createStatement()) {
             run.execute(statement);
         }
+    }
+
+    /** Relations, in tables of either type. */
+    static void checkRelations(EntityManager em) {
+        var photo = em.find(Photo.class, Tap.ODD);
+        var tag = new Tag();
+        tag.photos.add(photo);
+        var comments = List.of(new Comment(photo), new Comment(photo));
+        comments.get(0).id = Tap.ODD + 2;
+        comments.get(1).id = Tap.ODD + 4;
+        inTransaction(em, () -> {
+            comments.forEach(em::persist);
+            em.persist(tag);
+            return null;
+        });
+        List<Comment> found = em.createQuery("SELECT c FROM Comment c JOIN FETCH c.photo ORDER BY c.id", Comment.class).getResultList();
+        Tap.ok(found.stream().map(comment -> comment.id - comment.photo.id).toList().equals(List.of(2L, 4L)), "relations have all digits");
+        em.clear();
+        Tap.ok(ids(em.find(Tag.class, tag.id).photos).equals(List.of(Tap.ODD)), "and so have those of many to many");
+        inTransaction(em, () -> em.createNativeQuery("DELETE FROM photos_tags; DELETE FROM comments").executeUpdate());
+    }
+
+    /** The columns that refer to photos and tags, with their DEFAULT. */
+    static String typesOfForeignKeys(Connection db) throws SQLException {
+        return Tap.value(db, "SELECT string_agg(atttypid::regtype || coalesce(' DEFAULT ' || pg_get_expr(adbin, adrelid), ''), ',')"
+            + " FROM pg_constraint JOIN pg_attribute ON (attrelid, attnum) = (conrelid, conkey[1])"
+            + " LEFT JOIN pg_attrdef ON (adrelid, adnum) = (attrelid, attnum) WHERE contype = 'f'");
     }
 
     static String typeOfId(Connection db) throws SQLException {
@@ -177,6 +204,8 @@ public class Jpa {
         var id = em.createNativeQuery("SELECT id FROM photos WHERE url = 'discord'").getSingleResult();
         Tap.ok(Tap.isSnowflake() != id instanceof Long && id.toString().equals("" + Tap.ODD), "a native query gives a Long from a bigint only");
 
+        checkRelations(em);
+
         // ids fetched by one query, and by 50
         Tap.ok(mintedFor(em, db, 120) == 120, "an id is minted for each row");
         factory.close();
@@ -185,13 +214,14 @@ public class Jpa {
         factory.close();
 
         // the schema: a table that is there, a new one, and again
-        execute(db, "CREATE TABLE ddl (tag text)");
-        execute(db, "CREATE FUNCTION note() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO ddl VALUES (tg_tag); END'");
-        execute(db, "CREATE EVENT TRIGGER note ON ddl_command_end EXECUTE FUNCTION note()");
+        String columns = "SELECT string_agg(attrelid::regclass || ' ' || attname || ' ' || atttypid::regtype || atthasdef, ',' ORDER BY attrelid, attnum)"
+            + " FROM pg_attribute JOIN pg_class c ON c.oid = attrelid WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND attnum > 0";
+        String there = Tap.value(db, columns);
         makeTables("app");
-        Tap.ok(statements(db).equals("0"), "EclipseLink changes nothing in a table that is there");
-        execute(db, "DROP TABLE photos");
+        Tap.ok(Tap.value(db, columns).equals(there), "EclipseLink changes no column of tables that are there");
+        execute(db, "DROP TABLE photos_tags, comments, tags, photos");
         makeTables("app");
+        Tap.ok(typesOfForeignKeys(db).equals("snowflake,snowflake,snowflake"), "what refers to a key has its type, and no DEFAULT");
         Tap.ok(typeOfId(db).equals("snowflake snowflake_nextval()"), "EclipseLink makes the column and its default");
         String made = statements(db);
         makeTables("app");
@@ -207,7 +237,9 @@ public class Jpa {
         Tap.ok(addCareless(careless).id == 1, "and takes the number of another table for the id");
         Tap.ok(Long.parseLong(Tap.value(db, "SELECT id FROM photos WHERE url = 'careless'")) > Tap.ODD, "which it is not");
         factory.close();
-        execute(db, "DROP TABLE photos");
+        makeTables("careless-relation");
+        Tap.ok(typesOfForeignKeys(db).contains("snowflake DEFAULT snowflake_nextval()"), "without the columnDefinition, the DEFAULT of the key");
+        execute(db, "DROP TABLE photos CASCADE");
         makeTables("careless");
         Tap.ok(typeOfId(db).startsWith("integer nextval"), "with IDENTITY, a new table has numbers of 32 bits, from a sequence");
         makeTables("app");

@@ -3,6 +3,8 @@
 //
 // doc/languages.md shows it.  doctrine_photos.php tests it.
 
+use Doctrine\Common\Collections\ArrayCollection;
+use Doctrine\Common\Collections\Collection;
 use Doctrine\ORM\EntityManagerInterface;
 use Doctrine\ORM\Mapping as ORM;
 
@@ -13,11 +15,24 @@ class Photo
     #[ORM\Column(type: 'snowflake', options: ['default' => 'snowflake_nextval()'])]
     public int $id;
 
+    #[ORM\ManyToMany(targetEntity: Tag::class), ORM\JoinTable(name: 'photos_tags')]
+    #[ORM\JoinColumn(options: ['default' => null]), ORM\InverseJoinColumn(options: ['default' => null])]
+    public Collection $tags;
+
     public function __construct(
         #[ORM\Column(type: 'text')]
         public string $url,
     ) {
+        $this->tags = new ArrayCollection();
     }
+}
+
+#[ORM\Entity, ORM\Table(name: 'tags')]
+class Tag
+{
+    #[ORM\Id, ORM\GeneratedValue(strategy: 'CUSTOM'), ORM\CustomIdGenerator(class: SnowflakeGenerator::class)]
+    #[ORM\Column(type: 'snowflake', options: ['default' => 'snowflake_nextval()'])]
+    public int $id;
 }
 
 #[ORM\Entity, ORM\Table(name: 'comments')]

@@ -28,18 +28,53 @@ $db = DriverManager::getConnection($parameters);
 $em = new EntityManager($db, ORMSetup::createAttributeMetadataConfiguration([__DIR__], true));
 
 // The schema: what "orm:schema-tool" and "migrations:diff" would do
+#[ORM\Entity, ORM\Table(name: 'bigphotos')]
+class BigPhoto
+{
+    #[ORM\Id, ORM\GeneratedValue(strategy: 'CUSTOM'), ORM\CustomIdGenerator(class: SnowflakeGenerator::class)]
+    #[ORM\Column(type: 'bigint', options: ['default' => 'snowflake_nextval()'])]
+    public int $id;
+
+    #[ORM\ManyToMany(targetEntity: BigTag::class), ORM\JoinTable(name: 'bigphotos_tags')]
+    #[ORM\JoinColumn(options: ['default' => null]), ORM\InverseJoinColumn(options: ['default' => null])]
+    public $tags;
+}
+#[ORM\Entity, ORM\Table(name: 'bigtags')]
+class BigTag
+{
+    #[ORM\Id, ORM\GeneratedValue(strategy: 'CUSTOM'), ORM\CustomIdGenerator(class: SnowflakeGenerator::class)]
+    #[ORM\Column(type: 'bigint', options: ['default' => 'snowflake_nextval()'])]
+    public int $id;
+}
+#[ORM\Entity]
+class WrongLinks
+{
+    #[ORM\Id, ORM\Column(type: 'snowflake')]
+    public int $id;
+
+    #[ORM\ManyToMany(targetEntity: Tag::class)]
+    public $tags;
+}
+
 $tool = new SchemaTool($em);
-$classes = array_map($em->getClassMetadata(...), [Photo::class, Comment::class, Visit::class]);
+$classes = array_map($em->getClassMetadata(...), [Photo::class, Tag::class, Comment::class, Visit::class, BigPhoto::class, BigTag::class]);
 $tool->createSchema($classes);
 equal($db->fetchAllKeyValue(<<<'SQL'
     SELECT attrelid::regclass || '.' || attname, format_type(atttypid, NULL) || coalesce(' ' || pg_get_expr(adbin, adrelid), '')
       FROM pg_attribute LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
-     WHERE attname IN ('id', 'photo_id') AND attrelid IN ('photos'::regclass, 'comments'::regclass, 'visits'::regclass)
-     ORDER BY 1
+     WHERE attname ~ '^(.*_)?id$' AND attnum > 0 AND attrelid IN (SELECT oid FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace)
+     ORDER BY 1 COLLATE "C"
     SQL), [
+    'bigphotos.id' => 'bigint snowflake_nextval()',
+    'bigphotos_tags.bigphoto_id' => 'bigint',
+    'bigphotos_tags.bigtag_id' => 'bigint',
+    'bigtags.id' => 'bigint snowflake_nextval()',
     'comments.id' => 'snowflake snowflake_nextval()',
     'comments.photo_id' => 'snowflake',
     'photos.id' => 'snowflake snowflake_nextval()',
+    'photos_tags.photo_id' => 'snowflake',
+    'photos_tags.tag_id' => 'snowflake',
+    'tags.id' => 'snowflake snowflake_nextval()',
     'visits.id' => 'bigint snowflake_nextval()',
 ], 'the types of the columns; a foreign key has no DEFAULT');
 equal($tool->getUpdateSchemaSql($classes), [], 'a second run finds no change');
@@ -52,6 +87,9 @@ class Wrong
 }
 ok(str_contains(implode($tool->getCreateSchemaSql([$em->getClassMetadata(Wrong::class)])), 'photo_id snowflake DEFAULT snowflake_nextval()'),
     'without the option, a foreign key has the DEFAULT, too');
+
+ok(str_contains(implode($tool->getCreateSchemaSql([$em->getClassMetadata(WrongLinks::class)])), 'tag_id snowflake DEFAULT snowflake_nextval()'),
+    'and so has a column of many to many');
 
 // Rows
 $before = new DateTimeImmutable('-1 second');
@@ -74,7 +112,19 @@ equal($em->getRepository(Comment::class)->findOneBy([])->photo->id, DISCORD, 'a 
 equal($em->createQuery('SELECT p.url FROM Comment c JOIN c.photo p')->getSingleScalarResult(), 'discord', 'a join');
 $discord = $em->find(Photo::class, DISCORD);
 $discord->url = 'new';
+$em->persist($tag = new Tag());
+$discord->tags->add($tag);
+$em->persist($photo = new BigPhoto());
+$em->persist($bigTag = new BigTag());
+$photo->tags = [$bigTag];
 $em->flush();
+$em->clear();
+equal($em->find(Photo::class, DISCORD)->tags[0]->id, $tag->id, 'many to many, snowflake');
+equal($em->find(BigPhoto::class, $photo->id)->tags[0]->id, $bigTag->id, 'many to many, bigint');
+$nested = "SELECT json_build_object('id', p.id::text, 'tags', json_agg(t.tag_id::text)) FROM photos p LEFT JOIN photos_tags t ON t.photo_id = p.id"
+    . ' GROUP BY p.id ORDER BY p.id LIMIT 2';
+equal(array_map(fn($json) => json_decode($json, true), $db->fetchFirstColumn($nested)),
+    [['id' => (string) DISCORD, 'tags' => [(string) $tag->id]], ['id' => (string) $first, 'tags' => [null]]], 'nested JSON has all digits');
 equal($db->fetchOne('SELECT url FROM photos WHERE id = ?', [DISCORD]), 'new', 'an update finds the row');
 equal(array_column(photosSince($em, $before), 'url'), ['first', 'second'], 'rows since a time');
 equal(photosSince($em, new DateTimeImmutable('+1 hour')), [], 'and since a later one');

@@ -115,6 +115,32 @@ $visit = Visit::create();
 ok(is_string($visit->id) && $visit->is(Visit::first()), 'bigint: an id is a string, too');
 
 
+// Many to many, and JSON of what is nested
+class Tag extends SnowflakeModel
+{
+}
+class Snap extends SnowflakeModel
+{
+    public function tags()
+    {
+        return $this->belongsToMany(Tag::class, 'photo_tag', 'photo_id', 'tag_id');
+    }
+}
+foreach (['snowflake', 'bigint'] as $column) {
+    $db->statement("DROP TABLE IF EXISTS photo_tag, tags, snaps CASCADE");
+    foreach (['tags', 'snaps'] as $table)
+        $db->statement("CREATE TABLE $table (id $column PRIMARY KEY DEFAULT snowflake_nextval())");
+    $db->statement("CREATE TABLE photo_tag (photo_id $column REFERENCES snaps, tag_id $column REFERENCES tags)");
+    $snap = Snap::create(['id' => DISCORD]);
+    $lonely = Snap::create();
+    $snap->tags()->attach([Tag::create(['id' => DISCORD + 2])->id, Tag::create(['id' => DISCORD + 4])->id]);
+    $loaded = Snap::with('tags')->orderBy('id')->get();
+    equal($loaded->map(fn($snap) => $snap->tags->pluck('id')->sort()->values()->all())->all(),
+        [[(string) (DISCORD + 2), (string) (DISCORD + 4)], []], "$column: relations have all digits");
+    equal(array_column(json_decode($loaded[0]->makeHidden('pivot')->toJson())->tags, 'id'),
+        [(string) (DISCORD + 2), (string) (DISCORD + 4)], 'and are strings in nested JSON');
+}
+
 $db->statement('CREATE TABLE likes (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), visit_id bigint REFERENCES visits)');
 class RawLike extends SnowflakeModel
 {

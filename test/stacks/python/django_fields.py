@@ -6,12 +6,9 @@ from django.db import models
 
 
 class SnowflakeField(models.BigAutoField):
-    """A key: int in Python, snowflake in the database, which mints it."""
+    """A key: int in Python, snowflake in the database, which mints it.  Foreign keys are bigint."""
 
     def db_type(self, connection):
-        return "snowflake"
-
-    def rel_db_type(self, connection):
         return "snowflake"
 
     def db_type_suffix(self, connection):

@@ -2,8 +2,10 @@
 #
 # doc/python.md shows it.  django_photos.py tests it.
 
+from django.contrib.postgres.aggregates import ArrayAgg
 from django.contrib.postgres.fields import ArrayField
 from django.db import connection, models
+from django.db.models.functions import Cast
 from django.http import JsonResponse
 
 from .fields import SnowflakeBigintField, SnowflakeField, SnowflakeFloor
@@ -52,6 +54,12 @@ def fetch_ids(count):
     with connection.cursor() as cursor:
         cursor.execute("SELECT snowflake_nextval()::bigint FROM generate_series(1, %s)", [count])
         return [id for (id,) in cursor]
+
+
+def ids_of_comments():
+    """For each photo the ids of its comments, or [None]: an array of ids is read as bigint[]."""
+    ids = ArrayAgg(Cast("comment__id", models.BigIntegerField()))
+    return Photo.objects.annotate(ids=ids).order_by("id").values_list("id", "ids")
 
 
 def photo_response(photo):

@@ -44,6 +44,26 @@ class Part(models.Model):
     id = SnowflakeField(primary_key=True)
     item = models.ForeignKey(Item, on_delete=models.CASCADE)
 """
+RELATED_MODELS = """
+from django.db import models
+from gallery.fields import {field}
+
+
+class {name}Tag(models.Model):
+    id = {field}(primary_key=True)
+    name = models.TextField()
+
+
+class {name}Photo(models.Model):
+    id = {field}(primary_key=True)
+    url = models.TextField()
+    tags = models.ManyToManyField({name}Tag)
+
+
+class {name}Comment(models.Model):
+    id = {field}(primary_key=True)
+    photo = models.ForeignKey({name}Photo, models.CASCADE, related_name="comments")
+"""
 SHOP_FIRST_MIGRATION = """
 from django.db import migrations, models
 from gallery.fields import SnowflakeField
@@ -63,6 +83,9 @@ class Migration(migrations.Migration):
 """
 
 
+RELATED = [("Snowflake", "SnowflakeField"), ("Bigint", "SnowflakeBigintField")]
+
+
 def write(path, text=""):
     with open(path, "w") as file:
         file.write(text)
@@ -72,13 +95,14 @@ def new_project():
     """A project with two apps."""
     here, top = os.path.dirname(os.path.abspath(__file__)), tempfile.mkdtemp()
     atexit.register(shutil.rmtree, top)
-    for app in ("gallery", "shop"):
+    for app in ("gallery", "shop", "related"):
         os.makedirs(f"{top}/{app}/migrations")
         write(f"{top}/{app}/__init__.py")
         write(f"{top}/{app}/migrations/__init__.py")
     write(f"{top}/shop/models.py", SHOP_MODELS)
+    write(f"{top}/related/models.py", "".join(RELATED_MODELS.format(name=n, field=f) for n, f in RELATED))
     write(f"{top}/shop/migrations/0001_initial.py", SHOP_FIRST_MIGRATION)
-    for name in ("fields", "models"):
+    for name in ("fields", "models", "serializers"):
         shutil.copy(f"{here}/django_{name}.py", f"{top}/gallery/{name}.py")
     sys.path.insert(0, top)
     settings.configure(
@@ -89,7 +113,7 @@ def new_project():
                 "OPTIONS": {"server_side_binding": True} if driver == "server" else {},
             }
         },
-        INSTALLED_APPS=["gallery", "shop"],
+        INSTALLED_APPS=["gallery", "shop", "related"],
         DEFAULT_AUTO_FIELD="gallery.fields.SnowflakeField",
         USE_TZ=True,
     )
@@ -118,7 +142,7 @@ def main():
     here, top = new_project()
     from gallery.fields import SnowflakeBigintField
     from gallery.models import Album, Comment, Photo, Visit
-    from gallery.models import add_photo, fetch_ids, find_photos, page, photo_response, photos_since
+    from gallery.models import add_photo, fetch_ids, find_photos, ids_of_comments, page, photo_response, photos_since
 
     equal(
         connection.Database.__name__,
@@ -127,7 +151,7 @@ def main():
     )
 
     # migrations
-    manage("makemigrations", "gallery")
+    manage("makemigrations", "gallery", "related")
     with open(f"{top}/gallery/migrations/0001_initial.py") as file:
         ok("gallery.fields.SnowflakeField(" in file.read(), "the migration has the field")
     manage("migrate")
@@ -154,7 +178,7 @@ def main():
         "snowflake snowflake_nextval()",
         "and so is one of DEFAULT_AUTO_FIELD",
     )
-    equal(types["gallery_comment.photo_id"], "snowflake", "a foreign key has no DEFAULT")
+    equal(types["gallery_comment.photo_id"], "bigint", "a foreign key is a bigint, and has no DEFAULT")
     equal(types["gallery_album.photo_ids"], "bigint[]", "an array of ids is a bigint[]")
     equal(
         types["gallery_visit.id"],
@@ -178,6 +202,11 @@ def main():
         [p.url for p in find_photos([first, str(DISCORD)])], ["discord", "first"], "and by a list"
     )
     Comment.objects.create(photo=discord)
+    equal(
+        list(ids_of_comments()),
+        [(DISCORD, [Comment.objects.get().id]), (first, [None]), (second, [None])],
+        "an array of ids with a NULL",
+    )
     comment = Comment.objects.get()
     ok(type(comment.id) is int and comment.photo_id == DISCORD, "a foreign key is an int")
     equal([c.photo.url for c in Comment.objects.select_related("photo")], ["discord"], "a join")
@@ -242,6 +271,9 @@ def main():
         type(visit.id) is int and Visit.objects.get(id=visit.id) == visit,
         "bigint: the id of a new row is an int",
     )
+
+    for name, _ in RELATED:
+        test_relations(name)
 
     # what the field is for
     class Wrong(models.Model):
@@ -317,6 +349,60 @@ def main():
     ok(old.id == 1 and new.id > DISCORD, "old keys stay, and new ones are minted")
     equal(rows(rows_of_item), [("snowflake", 1)], "in a snowflake column")
     done()
+
+
+def test_relations(name):
+    from django.apps import apps
+    from django.contrib.postgres.aggregates import ArrayAgg
+    from django.db.models.functions import Cast, JSONObject
+    from gallery.serializers import IdSerializer
+
+    Photo, Comment, Tag = (apps.get_model("related", name + kind) for kind in ("Photo", "Comment", "Tag"))
+    photo = Photo.objects.create(id=DISCORD, url="a")
+    lonely = Photo.objects.create(id=DISCORD + 2, url="b")
+    comments = [Comment.objects.create(id=DISCORD + n, photo=photo).id for n in (4, 6)]
+    tags = [Tag.objects.create(id=DISCORD + n, name="t").id for n in (8, 10)]
+    photo.tags.set(tags)
+    equal(
+        [
+            ([c.id for c in p.comments.all()], [t.id for t in p.tags.all()])
+            for p in Photo.objects.order_by("id").prefetch_related("comments", "tags")
+        ],
+        [(comments, tags), ([], [])],
+        f"{name}: relations",
+    )
+    equal(
+        {c.photo.id for c in Comment.objects.select_related("photo")}, {DISCORD}, "and by a join"
+    )
+    ids = ArrayAgg(Cast("comments__id", models.BigIntegerField()), ordering="comments__id")
+    equal(
+        list(Photo.objects.annotate(ids=ids).order_by("id").values_list("ids", flat=True)),
+        [comments, [None]],
+        "an array with a NULL",
+    )
+    nested = JSONObject(id=Cast("id", models.TextField()))
+    equal(
+        list(Photo.objects.order_by("id").values_list(nested, flat=True)),
+        [{"id": str(DISCORD)}, {"id": str(lonely.id)}],
+        "JSON of the server has all digits, if an id is text there",
+    )
+
+    def serializer(model, base, names):
+        meta = type("Meta", (), {"model": model, "fields": names})
+        return type("Serializer", (base,), {"Meta": meta})
+
+    from rest_framework.serializers import ModelSerializer
+
+    of_photo, of_comment = serializer(Photo, IdSerializer, ["id", "tags"]), serializer(Comment, IdSerializer, ["id", "photo"])
+    equal(
+        [of_photo(photo).data, of_comment(Comment.objects.get(id=comments[0])).data],
+        [{"id": str(DISCORD), "tags": [str(tag) for tag in tags]}, {"id": str(comments[0]), "photo": str(DISCORD)}],
+        "REST framework: each id is a string",
+    )
+    sent = of_comment(data={"photo": str(DISCORD + 2)})
+    ok(sent.is_valid() and sent.save().photo == lonely, "and a row is made with one")
+    plain = serializer(Comment, ModelSerializer, ["photo"])(Comment.objects.get(id=comments[0]))
+    equal(plain.data, {"photo": DISCORD}, "which a plain serializer makes a number")
 
 
 if __name__ == "__main__":

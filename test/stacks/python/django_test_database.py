@@ -20,8 +20,17 @@ from tap import done, equal, error_of, ok
 
 TESTS = """
 from django.db import connection
-from django.test import TestCase
+from django.test import TestCase, TransactionTestCase
 from gallery.models import Comment, Photo, add_photo
+
+
+class FixtureTest(TransactionTestCase):
+    fixtures = ["photos"]
+    reset_sequences = True
+
+    def test_fixed_ids(self):
+        self.assertEqual([photo.id for photo in Photo.objects.order_by("id")], [1, 175928847299117063])
+        self.assertGreater(add_photo("minted"), 175928847299117063)
 
 
 class PhotoTest(TestCase):
@@ -31,14 +40,23 @@ class PhotoTest(TestCase):
         self.assertLess(photo, comment.id)
         with connection.cursor() as cursor:
             cursor.execute("SELECT current_database(), snowflake_shard(%s)", [photo])
-            self.assertEqual(cursor.fetchone(), ("test_application", 5))
+            database, shard = cursor.fetchone()
+        self.assertTrue(database.startswith("test_application"))
+        self.assertEqual(shard, 5)
 """
+FIXTURE = """[
+    {"model": "gallery.photo", "pk": 1, "fields": {"url": "small"}},
+    {"model": "gallery.photo", "pk": "175928847299117063", "fields": {"url": "discord"}}
+]"""
 
 
 def new_project():
     here, top = os.path.dirname(os.path.abspath(__file__)), tempfile.mkdtemp()
     atexit.register(shutil.rmtree, top)
     os.makedirs(f"{top}/gallery/migrations")
+    os.makedirs(f"{top}/gallery/fixtures")
+    with open(f"{top}/gallery/fixtures/photos.json", "w") as file:
+        file.write(FIXTURE)
     for name, text in (("__init__", ""), ("migrations/__init__", ""), ("tests", TESTS)):
         with open(f"{top}/gallery/{name}.py", "w") as file:
             file.write(text)
@@ -64,10 +82,13 @@ def main():
     print("# Django", django.__version__)
     new_project()
     call_command("makemigrations", "gallery", verbosity=0)
-    failed = error_of(lambda: call_command("test", "gallery", verbosity=0, interactive=False))
-    equal(failed, None, "manage.py test")
+    for workers in (1, 2):
+        failed = error_of(
+            lambda: call_command("test", "gallery", verbosity=0, interactive=False, parallel=workers)
+        )
+        equal(failed, None, f"manage.py test --parallel {workers}")
     with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM pg_database WHERE datname = 'test_application'")
+        cursor.execute("SELECT count(*) FROM pg_database WHERE datname LIKE 'test_application%'")
         equal(cursor.fetchone(), (0,), "the test database is gone")
         cursor.execute("SELECT rolsuper FROM pg_roles WHERE rolname = current_user")
         ok(not cursor.fetchone()[0], "the role is no superuser")

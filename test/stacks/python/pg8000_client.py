@@ -9,7 +9,13 @@ from datetime import datetime, timedelta, timezone
 import pg8000
 import pg8000.native
 
+from relations import AGGREGATE, AGGREGATED, NESTED, ROWS, is_nested, tables
 from tap import done, equal, error_of, ok
+
+
+def ids_from_text(text):
+    """An array of ids; an error here would leave the connection one answer behind."""
+    return [None if id == "NULL" else int(id) for id in text[1:-1].split(",") if id]
 
 
 def register(conn):
@@ -18,7 +24,7 @@ def register(conn):
         "SELECT 'snowflake'::regtype::oid::int, 'snowflake[]'::regtype::oid::int"
     )
     conn.register_in_adapter(oid, int)
-    conn.register_in_adapter(array_oid, lambda ids: [int(id) for id in ids[1:-1].split(",") if id])
+    conn.register_in_adapter(array_oid, ids_from_text)
 
 
 def add_photo(conn, url):
@@ -136,6 +142,16 @@ def main():
     [[visit]] = conn.run("INSERT INTO visits DEFAULT VALUES RETURNING id")
     ok(type(visit) is int and visit > first, "bigint: the id of a new row is an int")
     ok(type(add_photo(connect(), "raw")) is str, "without register(), an id is a str")
+    for column in ("snowflake", "bigint"):
+        for statement in tables(column) + ROWS:
+            conn.run(statement)
+        equal([tuple(row) for row in conn.run(AGGREGATE)], AGGREGATED, f"{column}: an array with a NULL")
+        equal(
+            [conn.run(f"SELECT '{name}'") for name in ("alice", "bob")],
+            [[["alice"]], [["bob"]]],
+            "and the next answers are to the next questions",
+        )
+        ok(is_nested([value for [value] in conn.run(NESTED)]), "nested JSON has all digits")
     done()
 
 

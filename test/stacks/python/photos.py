@@ -4,10 +4,10 @@
 
 import json
 
-from sqlalchemy import BigInteger, ForeignKey, func, select
+from sqlalchemy import BigInteger, ForeignKey, cast, func, select
 from sqlalchemy.dialects.postgresql import ARRAY, base
 from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 from sqlalchemy.types import TypeDecorator
 
 
@@ -21,9 +21,24 @@ class Snowflake(TypeDecorator):
         return None if value is None else int(value)
 
 
+class Snowflakes(TypeDecorator):
+    """An array of ids, of a snowflake[] column or of array_agg: read as a bigint[]."""
+
+    impl = ARRAY(BigInteger)
+    cache_ok = True
+
+    def column_expression(self, column):
+        return cast(column, ARRAY(BigInteger))
+
+
 @compiles(Snowflake)
 def name_in_ddl(type_, compiler, **kw):
     return "snowflake"
+
+
+@compiles(Snowflakes)
+def name_of_array_in_ddl(type_, compiler, **kw):
+    return "snowflake[]"
 
 
 base.ischema_names["snowflake"] = Snowflake  # for reflection, and for Alembic
@@ -40,6 +55,7 @@ class Photo(Base):
         Snowflake, primary_key=True, server_default=func.snowflake_nextval()
     )
     url: Mapped[str]
+    comments: Mapped[list["Comment"]] = relationship(order_by="Comment.id")
 
 
 class Comment(Base):
@@ -90,6 +106,16 @@ def photos_since(session, when):
     """The rows that were made at this time or later; the time has a time zone."""
     return session.scalars(
         select(Photo).where(Photo.id >= func.snowflake_floor(when)).order_by(Photo.id)
+    ).all()
+
+
+def ids_of_comments(session):
+    """For each photo the ids of its comments, or [None]."""
+    return session.execute(
+        select(Photo.id, func.array_agg(Comment.id, type_=Snowflakes))
+        .outerjoin(Photo.comments)
+        .group_by(Photo.id)
+        .order_by(Photo.id)
     ).all()
 
 

@@ -10,6 +10,7 @@ import psycopg2
 from psycopg2.extensions import new_array_type, new_type, register_type
 from psycopg2.extras import execute_values
 
+from relations import AGGREGATE, AGGREGATED, NESTED, ROWS, is_nested, tables
 from tap import done, equal, error_of, ok
 
 
@@ -137,6 +138,15 @@ def main():
     )
     visit = value("INSERT INTO visits DEFAULT VALUES RETURNING id")
     ok(type(visit) is int and visit > first, "bigint: the id of a new row is an int")
+
+    for column in ("bigint", "snowflake"):
+        for statement in tables(column) + ROWS:
+            cursor.execute(statement)
+        cursor.execute(AGGREGATE)
+        equal(cursor.fetchall(), AGGREGATED, f"{column}: an array with a NULL")
+        cursor.execute(NESTED)
+        ok(is_nested([row[0] for row in cursor]), "nested JSON has all digits")
+        cursor.connection.commit()
 
     raw = psycopg2.connect("").cursor()
     ok(type(add_photo(raw, "raw")) is str, "without the lines of connect(), an id is a str")

@@ -14,7 +14,10 @@ import sqlalchemy
 from sqlalchemy import (
     URL,
     BigInteger,
+    Column,
+    ForeignKey,
     MetaData,
+    Table,
     any_,
     create_engine,
     event,
@@ -26,7 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
-from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, joinedload, mapped_column, relationship, selectinload
 
 from photos import (
     Album,
@@ -37,14 +40,24 @@ from photos import (
     Visit,
     add_photo,
     add_photos,
+    Snowflakes,
     find_photos,
+    ids_of_comments,
     page,
     photo_json,
     photos_since,
 )
-from tap import done, equal, ok
+from relations import AGGREGATED, NESTED, PHOTO, ROWS, FIRST, SECOND, RED, BLUE, is_nested, tables
+from tap import done, equal, error_of, ok
 
 DISCORD = 175928847299117063  # a double does not hold it
+
+
+class List(Base):
+    __tablename__ = "lists"
+
+    id: Mapped[int] = mapped_column(BigInteger, primary_key=True)
+    ids: Mapped[list[int]] = mapped_column(Snowflakes)
 
 
 class WrongBase(DeclarativeBase):
@@ -205,7 +218,7 @@ def test(connection):
             "SELECT extnamespace::regnamespace::text FROM pg_extension WHERE extname = 'snowflake'"
         )
     ).scalar()
-    own = {"photos", "comments", "albums", "visits"}
+    own = {"photos", "comments", "albums", "visits", "lists"}
     visible, in_public = MetaData(), MetaData(schema="public")
     visible.reflect(connection, views=True)
     in_public.reflect(connection, views=True)
@@ -221,6 +234,16 @@ def test(connection):
         )
         ok(isinstance(in_public.tables["public.photos"].c.id.type, Snowflake), "and finds the type")
 
+    # an array of the type
+    equal(connection.execute(text("SELECT atttypid::regtype::text FROM pg_attribute WHERE attrelid = 'lists'::regclass AND attname = 'ids'")).scalar(), "snowflake[]", "create_all makes it")
+    session.add(List(id=1, ids=[DISCORD, None]))
+    session.flush()
+    session.expunge_all()
+    equal(session.get(List, 1).ids, [DISCORD, None], "an array of type snowflake[] is written and read")
+    of_lists = {c["name"]: c for c in inspector.get_columns("lists")}["ids"]["type"]
+    ok(isinstance(of_lists, ARRAY), "which reflection takes for an ARRAY(Snowflake)")
+    session.rollback()
+
     # what the type is for
     session.expunge_all()
     wrong = WrongPhoto(url="wrong")
@@ -228,6 +251,78 @@ def test(connection):
     session.flush()
     ok(type(wrong.id) is str, "without the type, an id is a str: do not do this")
     session.rollback()
+    session.close()
+    for column in ("snowflake", "bigint"):
+        test_relations(connection, column)
+
+
+def models(column):
+    """Classes of the tables of relations.py, with ids of this type."""
+    Type = Snowflake if column == "snowflake" else BigInteger
+
+    class Related(DeclarativeBase):
+        pass
+
+    def key():
+        return mapped_column(Type, primary_key=True, server_default=func.snowflake_nextval())
+
+    links = Table(
+        "photo_tags",
+        Related.metadata,
+        Column("photo_id", ForeignKey("photos.id"), primary_key=True),
+        Column("tag_id", ForeignKey("tags.id"), primary_key=True),
+    )
+
+    class RelatedPhoto(Related):
+        __tablename__ = "photos"
+        id: Mapped[int] = key()
+        url: Mapped[str]
+        comments = relationship("RelatedComment", order_by="RelatedComment.id")
+        tags = relationship("RelatedTag", secondary=links, order_by="RelatedTag.id")
+
+    class RelatedComment(Related):
+        __tablename__ = "comments"
+        id: Mapped[int] = key()
+        photo_id: Mapped[int] = mapped_column(ForeignKey("photos.id"))
+
+    class RelatedTag(Related):
+        __tablename__ = "tags"
+        id: Mapped[int] = key()
+        name: Mapped[str]
+
+    return Related.metadata, RelatedPhoto, RelatedComment, RelatedTag
+
+
+def test_relations(connection, column):
+    metadata, RelatedPhoto, RelatedComment, RelatedTag = models(column)
+    connection.execute(text(tables(column)[0]))
+    metadata.create_all(connection)
+    for statement in ROWS:
+        connection.execute(text(statement))
+    connection.commit()
+    session = Session(connection)
+    for load in (selectinload, joinedload):
+        query = select(RelatedPhoto).options(load(RelatedPhoto.comments), load(RelatedPhoto.tags))
+        photos = session.scalars(query.order_by(RelatedPhoto.id)).unique().all()
+        equal(
+            [([c.id for c in p.comments], [t.id for t in p.tags]) for p in photos],
+            [([FIRST, SECOND], [RED, BLUE]), ([], [])],
+            f"{column}: relations by {load.__name__}",
+        )
+        session.expunge_all()
+    if column == "snowflake":
+        equal([tuple(row) for row in ids_of_comments(session)], AGGREGATED, "an array with a NULL")
+    else:
+        query = select(RelatedPhoto.id, func.array_agg(RelatedComment.id)).outerjoin(RelatedPhoto.comments)
+        got = session.execute(query.group_by(RelatedPhoto.id).order_by(RelatedPhoto.id)).all()
+        equal([tuple(row) for row in got], AGGREGATED, "an array with a NULL, without a type of its own")
+    ok(is_nested(session.scalars(text(NESTED)).all()), "nested JSON has all digits")
+    session.add(RelatedPhoto(url="new", comments=[RelatedComment()], tags=[RelatedTag(name="new")]))
+    session.flush()
+    new = session.scalars(select(RelatedPhoto).where(RelatedPhoto.url == "new")).one()
+    ok(new.comments[0].photo_id == new.id > PHOTO, "a row is stored with what belongs to it")
+    session.rollback()
+    session.close()
 
 
 async def test_async():

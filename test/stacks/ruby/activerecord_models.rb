@@ -20,10 +20,12 @@ class ApplicationRecord < ActiveRecord::Base
     connection.select_values("SELECT snowflake_nextval()::bigint FROM generate_series(1, #{Integer(count)})")
   end
 
-  # For a browser, in JSON: an id is a string, since JavaScript rounds numbers.
+  # For a browser, in JSON: what has 64 bits is a string, since JavaScript rounds numbers.
   def serializable_hash(options = nil)
     super.to_h do |name, value|
-      [name, self.class.type_for_attribute(name).type == :snowflake ? value&.to_s : value]
+      type = self.class.type_for_attribute(name)
+      next [name, value] unless type.type == :snowflake || type.limit == 8
+      [name, value.is_a?(Array) ? value.map { |id| id&.to_s } : value&.to_s]
     end
   end
 end

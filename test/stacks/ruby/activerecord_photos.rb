@@ -9,6 +9,7 @@ require "fileutils"
 require "json"
 require "stringio"
 require_relative "tap"
+require_relative "relations"
 require_relative "activerecord_initializer" unless ARGV[0] == "without"
 require_relative "activerecord_models"
 
@@ -115,7 +116,39 @@ def test
   equal(JSON.parse(comment.to_json)["photo_id"], DISCORD.to_s, "and so is a foreign key")
   visit = Visit.create!
   ok(visit.id.is_a?(Integer) && visit.id > first.id, "bigint: the id of a new row is an Integer")
-  equal(JSON.parse(visit.to_json)["id"], visit.id, "bigint: in JSON, too")
+  equal(JSON.parse(visit.to_json)["id"], visit.id.to_s, "bigint: in JSON a string, too")
+  equal(JSON.parse(Album.find("best").to_json)["photo_ids"], [DISCORD.to_s, first.id.to_s], "and so is each id of an array")
+  %w[snowflake bigint].each { |column| test_relations(column) }
+end
+
+class RelatedPhoto < ApplicationRecord
+  self.table_name = "photos"
+  has_many :comments, -> { order(:id) }, foreign_key: :photo_id
+  has_and_belongs_to_many :tags, -> { order(:id) }, class_name: "RelatedTag", join_table: "photos_tags",
+                                                    foreign_key: :photo_id, association_foreign_key: :tag_id
+end
+
+class RelatedTag < ApplicationRecord
+  self.table_name = "tags"
+end
+
+def test_relations(column)
+  ActiveRecord::Base.connection.execute(relations(column))
+  [RelatedPhoto, RelatedTag, Comment, Photo].each(&:reset_column_information)
+  %i[preload eager_load].each do |load|
+    equal(RelatedPhoto.send(load, :comments, :tags).order(:id).map { |p| [p.id, p.comments.map(&:id), p.tags.map(&:id)] },
+          [[PHOTO, [FIRST, SECOND], [RED, BLUE]], [LONELY, [], []]], "#{column}: relations by #{load}")
+  end
+  equal(RelatedPhoto.left_joins(:comments).group(:id).order(:id)
+          .pluck(:id, Arel.sql("array_agg(comments.id ORDER BY comments.id)")), AGGREGATED, "an array with a NULL")
+  photo = RelatedPhoto.find(PHOTO)
+  equal(JSON.parse(photo.to_json(include: :comments)),
+        { "id" => PHOTO.to_s, "url" => "a", "related" => [LONELY.to_s, nil],
+          "comments" => [FIRST, SECOND].map { |id| { "id" => id.to_s, "photo_id" => PHOTO.to_s } } },
+        "nested JSON has strings, and so has an array")
+  made = RelatedPhoto.create!(url: "new", related: [PHOTO, nil], tags: [RelatedTag.new(name: "new")])
+  ok(made.reload.tags.first.id > made.id && made.related == [PHOTO, nil], "a row is stored with what belongs to it")
+  ok(schema.include?("t.#{column} \"related\", array: true"), "schema.rb has an array of the type")
 end
 
 puts "# ActiveRecord #{ActiveRecord.version}"

@@ -7,6 +7,7 @@ require "json"
 require "pg"
 require "time"
 require_relative "tap"
+require_relative "relations"
 
 # A connection on which a snowflake is an Integer, as a bigint is
 def connect
@@ -94,5 +95,10 @@ equal(JSON.parse(photo_json(find_photos(conn, [DISCORD]).first))["id"], DISCORD.
 visit = conn.exec("INSERT INTO visits DEFAULT VALUES RETURNING id").getvalue(0, 0)
 ok(visit.is_a?(Integer) && visit > first, "bigint: the id of a new row is an Integer")
 
+%w[snowflake bigint].each do |column|
+  conn.exec(relations(column))
+  equal(conn.exec(AGGREGATE).values, AGGREGATED, "#{column}: an array with a NULL")
+  equal(conn.exec("SELECT related FROM photos ORDER BY id").column_values(0), [[LONELY, nil], nil], "and of a column")
+end
 ok(add_photo(PG.connect, "raw").is_a?(String), "without the lines of connect, an id is a String")
 done

@@ -7,6 +7,7 @@ require "fileutils"
 require "json"
 require "sequel"
 require_relative "tap"
+require_relative "relations"
 
 DB = Sequel.connect("postgres:///", database: ENV["PGDATABASE"])
 
@@ -111,6 +112,18 @@ equal(seen, ([first.id, second.id, DISCORD] + ids).sort.reverse, "pages: each ro
 equal(JSON.parse(Photo[DISCORD].to_json), { "id" => DISCORD.to_s, "url" => "new" }, "JSON: the id is a string, with all digits")
 visit = Visit.create
 ok(visit.id.is_a?(Integer) && visit.id > first.id, "bigint: the id of a new row is an Integer")
+
+%w[bigint snowflake].each do |column|
+  DB.run(relations(column))
+  related = Class.new(Sequel::Model(:photos)) do
+    one_to_many :comments, class: Class.new(Sequel::Model(:comments)), key: :photo_id, order: :id
+    many_to_many :tags, class: Class.new(Sequel::Model(:tags)), join_table: :photos_tags,
+                        left_key: :photo_id, right_key: :tag_id, order: Sequel[:tags][:id]
+  end
+  equal(related.eager(:comments, :tags).order(:id).map { |p| [p.id, p.comments.map(&:id), p.tags.map(&:id)] },
+        [[PHOTO, [FIRST, SECOND], [RED, BLUE]], [LONELY, [], []]], "#{column}: relations")
+  equal(DB[AGGREGATE].map { |row| [row[:id], row[:ids].to_a] }, AGGREGATED, "an array with a NULL")
+end
 
 DB.extension :schema_dumper
 ok(DB.dump_schema_migration =~ /create_table\(:photos\) do\s+String :id, :null=>false\n/,
