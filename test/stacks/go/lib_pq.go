@@ -18,8 +18,17 @@ func findPhotos(ctx context.Context, db *sql.DB, ids []int64) ([]Photo, error) {
 }
 
 // An array that may have a NULL
-func scanner(ids *[]*int64) any {
-	return pq.Array(ids)
+func scanArray(rows *sql.Rows) (ids []*int64, err error) {
+	var values []sql.NullInt64
+	err = rows.Scan(pq.Array(&values))
+	for _, value := range values {
+		var id *int64
+		if value.Valid {
+			id = &value.Int64
+		}
+		ids = append(ids, id)
+	}
+	return ids, err
 }
 
 func main() {

@@ -43,7 +43,7 @@ func (id *ID) UnmarshalText(text []byte) error {
 }
 
 // A photo with two comments, and one without any: to a double their ids are all the same.
-var related = fmt.Sprintf(`INSERT INTO photos VALUES (%d, 'a'), (%d, 'b'); INSERT INTO comments VALUES (%d, %[1]d), (%d, %[1]d)`,
+var related = fmt.Sprintf(`INSERT INTO photos VALUES (%[1]d, 'a'), (%[2]d, 'b'); INSERT INTO comments VALUES (%[3]d, %[1]d), (%[4]d, %[1]d)`,
 	odd+10, odd+12, odd+14, odd+16)
 
 const commentsOfPhotos = `SELECT array_agg(c.id ORDER BY c.id) FROM photos p LEFT JOIN comments c ON c.photo = p.id

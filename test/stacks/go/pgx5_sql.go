@@ -19,8 +19,9 @@ func findPhotos(ctx context.Context, db *sql.DB, ids []int64) ([]Photo, error) {
 }
 
 // An array that may have a NULL
-func scanner(ids *[]*int64) any {
-	return pgtype.NewMap().SQLScanner(ids)
+func scanArray(rows *sql.Rows) (ids []*int64, err error) {
+	err = rows.Scan(pgtype.NewMap().SQLScanner(&ids))
+	return ids, err
 }
 
 func main() {

@@ -109,8 +109,8 @@ func sqlLibrary(ctx context.Context, db *sql.DB) library {
 			}
 			defer rows.Close()
 			for rows.Next() {
-				var ids []*int64
-				if err := rows.Scan(scanner(&ids)); err != nil {
+				ids, err := scanArray(rows)
+				if err != nil {
 					return nil, err
 				}
 				all = append(all, ids)
