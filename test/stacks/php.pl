@@ -20,7 +20,7 @@ my $php = '/usr/share/php';
 
 shows_what_is_tested('doc/languages.md', 'php',
 	map { "$programs/$_.php" }
-	  qw(pdo_client doctrine_type doctrine_entities eloquent_provider eloquent_migration eloquent_models));
+	  qw(doctrine_type doctrine_entities eloquent_provider eloquent_migration eloquent_models));
 
 my $node = stack_server('php');
 

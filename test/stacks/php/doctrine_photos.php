@@ -63,7 +63,7 @@ equal($db->fetchAllKeyValue(<<<'SQL'
     SELECT attrelid::regclass || '.' || attname, format_type(atttypid, NULL) || coalesce(' ' || pg_get_expr(adbin, adrelid), '')
       FROM pg_attribute LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
      WHERE attname ~ '^(.*_)?id$' AND attnum > 0 AND attrelid IN (SELECT oid FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace)
-     ORDER BY 1 COLLATE "C"
+     ORDER BY 1
     SQL), [
     'bigphotos.id' => 'bigint snowflake_nextval()',
     'bigphotos_tags.bigphoto_id' => 'bigint',

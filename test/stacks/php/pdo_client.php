@@ -1,7 +1,7 @@
 <?php
 // pdo_client.php -- snowflake from PDO
 //
-// doc/languages.md shows parts of this file.  Connects as the PG* environment variables say
+// Connects as the PG* environment variables say
 // to an empty database with the extension, and prints TAP.
 
 require __DIR__ . '/tap.php';
