@@ -1,7 +1,5 @@
 // Jdbc.java -- snowflake from Java, by the PostgreSQL JDBC driver: what
 // doc/clients.md does not show
-//
-// What stands in doc/languages.md is copied out of here.
 
 import java.math.BigInteger;
 import java.sql.*;
