@@ -68,7 +68,7 @@ my $made = 0;                   # servers and backups
 my $clones = 0;
 my $base = 0;                   # seconds that all clocks are ahead by now
 my %offset;                     # of each server's clock, by name
-my (%faults, %kinds, @left_over, $long);
+my (%faults, %kinds);
 my $began = time();
 
 my $output = Test::More->builder->output;
@@ -94,7 +94,7 @@ sub await
 	until (eval { $done->() })
 	{
 		die "$what, in vain: $@" if time() > $end;
-		sleep(0.1);
+		sleep(0.3);
 	}
 	return;
 }
@@ -381,7 +381,6 @@ sub leave_prepared
 	my ($place) = @_;
 	my $gid = 'left over ' . sum0(values %faults);
 
-	push @left_over, $gid;
 	$place->{node}->psql('postgres', "BEGIN; INSERT INTO events (how) SELECT 'left over' FROM generate_series(1, 3); PREPARE TRANSACTION '$gid'");
 	return;
 }
@@ -425,7 +424,7 @@ sub put
 	return;
 }
 
-# If the server does not start or mint then, the good record is put back, as a hint says.
+# A server that finds it does not mint, and says so: then the good record is put back.
 sub damage_a_record
 {
 	my ($place) = @_;
@@ -439,17 +438,16 @@ sub damage_a_record
 	my $good = slurp_file($path);
 	put($path, $damage{$damage}->($good));
 	print "soak: $damage of $path\n";
-	my $offset = some_offset();
-	my $mints = try_to_start($node, $offset);
+	my $starts = try_to_start($node, some_offset());
+	my $error = 'it does not start';
 
-	for (1 .. 100)
-	{
-		last unless $mints;
-		return if gives_true($node, q(SET statement_timeout = '5s'; SELECT snowflake_nextval() > 0));
-		sleep(0.1);
-	}
-	print "soak: does not mint, and gets the good record again\n";
-	$node->stop('immediate') if $mints;
+	await('the damage is found, or mended', sub {
+		(undef, undef, $error) = $node->psql('postgres', q(SET statement_timeout = '5s'; SELECT snowflake_nextval() \g /dev/null));
+		$error eq '' || $error =~ /snowflake\.(horizon|layout|lease)/;
+	}) if $starts;
+	return if $error eq '';
+	print "soak: the good record is put back: $error\n";
+	$node->stop('immediate') if $starts;
 	await_end($node);
 	put($path, $good);
 	bring_up($node, some_offset());

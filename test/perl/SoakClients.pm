@@ -37,7 +37,7 @@ sub create_soak_tables
 CREATE TABLE events (id snowflake PRIMARY KEY DEFAULT snowflake_nextval(), how text NOT NULL) PARTITION BY HASH (id snowflake_shard_ops);
 SELECT format('CREATE TABLE events_%s PARTITION OF events FOR VALUES WITH (MODULUS 3, REMAINDER %1$s) PARTITION BY RANGE (id)', n) FROM generate_series(0, 2) AS n \gexec
 CREATE TABLE clicks (id snowflake PRIMARY KEY DEFAULT snowflake_nextval(), how text NOT NULL) PARTITION BY RANGE (id);
-SELECT snowflake_make_partitions(part, date_trunc('hour', now()) - interval '1 h', now() + interval '1 day', '1 h')
+SELECT snowflake_make_partitions(part, date_trunc('day', now()), now() + interval '1 day', '6 h')
   FROM unnest('{events_0,events_1,events_2,clicks}'::regclass[]) AS part;
 CREATE VIEW written AS SELECT id, how FROM events UNION ALL SELECT id, how FROM clicks;
 CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint NOT NULL, published_at timestamptz NOT NULL);
@@ -98,7 +98,7 @@ sub run_client
 		close($sql);
 		print $log "run\n";
 		system(qq(psql -XAtq -F " " -v ON_ERROR_STOP=1 -d "$server" -f "$file.sql" >>"$file" 2>&1 </dev/null));
-		sleep(0.1) if $? != 0;
+		sleep(0.5) if $? != 0;
 	}
 	return;
 }
@@ -183,9 +183,9 @@ sub reader_of
 ${publish}SELECT coalesce(string_agg(id::text, E'\\n' ORDER BY id), '') AS ids, coalesce(max(id), :last) AS last
   FROM (SELECT id FROM $rows WHERE id > :last AND id < ($mark) ORDER BY id LIMIT 2000) AS page \\gset
 \\echo :ids
-SELECT pg_sleep(0.15) \\g /dev/null
+SELECT pg_sleep(0.25) \\g /dev/null
 SQL
-		return "\\set last $last\n" . $poll x 15;
+		return "\\set last $last\n" . $poll x 12;
 	};
 }
 
