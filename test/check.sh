@@ -56,13 +56,13 @@ nothing failed.  The steps are
   stacks       libraries of other languages, and tools, in a bare Debian
   upgrade      pg_upgrade between majors
   packages     build, install and remove the packages, in a bare Debian
-  soak         crashes, moved clocks and promotions at random
+  soak         a fleet in which all breaks at random, and all promises are checked
   benchmark    does bench/run.sh work? on a shared machine it tells no times
   fuzz         libFuzzer on the parsers
   analyze      cppcheck, clang-tidy and gcc -fanalyzer
   proof        CBMC on the arithmetic of layouts
   sanitize     the SQL tests with ASan and UBSan in the extension
-  perturb      tests of concurrency, with pauses between the extension's steps
+  perturb      tests of concurrency, and the soak, with pauses between the extension's steps
   faults       each rule of the code is switched off, and a test has to find it
   valgrind     the SQL tests under memcheck
   sqlsmith     random queries, whose only wrong answer is a crash
@@ -84,7 +84,7 @@ and without any: ${DEFAULT[*]}.
   --accept          with --only and an SQL test: what it prints is expected from now
                     on, in expected/; read the difference before you commit it
   --keep            keep the servers' directories, and say where they are
-  --minutes N       soak so long (default: 2) and ask twins so long (default: ten
+  --minutes N       soak so long (default: 1) and ask twins so long (default: ten
                     seconds), and give each fuzzer and sqlsmith a quarter of it
                     (default: fifteen seconds)
   --seed N          soak with this order of faults, ask twins these queries, perturb
@@ -175,14 +175,14 @@ list_major() {
     fi
 }
 
-# What is perturbed: some tests that take seconds; with --only, any script, and the soak.
+# What is perturbed: some tests that take seconds, and the soak; with --only, any script.
 list_perturbed() {
     if [[ $only ]]; then
         list_suites perturb isolation tap
-        echo perturb/soak
     else
         printf 'perturb/%s\n' build isolation 001_concurrent 046_settled
     fi
+    echo perturb/soak
 }
 
 # All tests that are wanted.  Those that stand alone begin first, then places are
@@ -430,7 +430,7 @@ run_tests() {
     export SNOWFLAKE_UNPACKED SNOWFLAKE_NPM SNOWFLAKE_WHOLE=$whole
     export SNOWFLAKE_RUN=$RUN SNOWFLAKE_PG_CONFIG=$pg_config
     seed=${seed:-$RANDOM}
-    export SNOWFLAKE_SOAK="${minutes:-2} $seed" SNOWFLAKE_TWINS="$((${minutes:-0} * 60 ? minutes * 60 : 10)) $seed"
+    export SNOWFLAKE_SOAK="${minutes:-1} $seed" SNOWFLAKE_TWINS="$((${minutes:-0} * 60 ? minutes * 60 : 10)) $seed"
     export SNOWFLAKE_SECONDS=$((${minutes:-1} * 15))
     export HARNESS_RULESFILE=$RUN/rules.yml
     write_rules >"$HARNESS_RULESFILE"

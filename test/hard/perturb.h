@@ -1,7 +1,7 @@
 /*
  * perturb.h -- pauses between our steps, so that rare orders of them are common
  *
- * perturb.pl has it included before each source file.  Each step on shared memory,
+ * test/step.sh has it included before each source file.  Each step on shared memory,
  * locks, latches, files and the clock may pause before or after: give the processor
  * away, or sleep for up to some milliseconds.  A place pauses often when a process
  * comes there first, and seldom where it comes a thousand times.  Under a spinlock it
