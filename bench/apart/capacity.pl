@@ -33,7 +33,7 @@ my $IDS = 16;                                             # in a tick of a shard
 my $TICKS = 20;                                           # in a second
 
 my $here = "$FindBin::RealBin/capacity";
-my ($formula) = contents("$FindBin::RealBin/../doc/capacity.md") =~ /^(CREATE FUNCTION expected_waits.*?)^```/ms;
+my $formula = contents("$here/expected_waits.sql");
 
 # Are the shares, and the ticks that go with them, equal?
 sub equal

@@ -439,11 +439,13 @@ sub fenced_blocks
 }
 
 # psql pads its columns and draws lines as long as the widest row, and editors
-# take the former away.
+# take the former away.  Pages leave out how many rows there are, unless none.
 sub comparable
 {
 	my ($text) = @_;
-	return join("\n", map { s/^-[-+]+$/---/r } map { s/ +/ /gr } map { s/^\s+|\s+$//gr } split(/\n/, $text));
+	my @lines = grep { !/^\([1-9]\d* rows?\)$/ } map { s/^-[-+]+$/---/r } map { s/ +/ /gr } map { s/^\s+|\s+$//gr } split(/\n/, $text);
+	pop @lines while @lines && $lines[-1] eq '';
+	return join("\n", @lines);
 }
 
 # The SQL of a page, or of a part of one, runs in order; what is shown below it

@@ -64,10 +64,10 @@ for my $name (sort keys %queries)
 # The page has them all, and all alerts.
 my $page = page_text('doc/monitoring.md');
 my $alerts = page_text('doc/monitoring/alerts.yaml');
-is_deeply([ sort $page =~ /`(snowflake_(?:shard|horizon|last|lease|layout|mark|waiting|sessions|registry)_\w+)`(?=.*\|$)/mg ],
+is_deeply([ sort map { /`(\w+)`/g } $page =~ /^- ((?:`snowflake_\w+`(?:, )?)+):/mg ],
 	[ sort keys %labels ], 'the page has the metrics');
 my @alerts = $alerts =~ /alert: (\w+)/g;
-is_deeply([ $page =~ /^\| \[`(Snowflake\w+)`\]/mg ], \@alerts, 'and the alerts');
+is_deeply([ $page =~ /^- \[`(Snowflake\w+)`\]/mg ], \@alerts, 'and the alerts');
 
 # Each leads to its paragraph, by the same link as on the page, and is in the
 # table at the top of failures.md.
@@ -75,7 +75,7 @@ my $failures = page_text('doc/failures.md');
 my %heading = map { lc($_) =~ s/[^\w -]//gr =~ s/ /-/gr => 1 } $failures =~ /^### (.*)/mg;
 my %runbook = $alerts =~ /alert: (\w+)\n(?:(?!\n\n).)*?runbook_url: "doc\/failures\.md#([\w-]+)"/gs;
 is_deeply([ grep { !$heading{ $runbook{$_} // '' } } @alerts ], [], 'each alert leads to a paragraph');
-is_deeply({ $page =~ /^\| \[`(Snowflake\w+)`\]\(failures\.md#([\w-]+)\)/mg }, \%runbook, 'the page leads to the same ones');
+is_deeply({ $page =~ /^- \[`(Snowflake\w+)`\]\(failures\.md#([\w-]+)\)/mg }, \%runbook, 'the page leads to the same ones');
 my ($triage) = $failures =~ /^\| you see \|(.*?)\n\n/ms;
 is_deeply([ grep { $triage !~ /`$_`/ } @alerts ], [], 'and the list of what you see has each');
 

@@ -1,7 +1,7 @@
 # Every message that the extension can say is in doc/failures.md or in
 # doc/reference.md, with its SQLSTATE, in one of them alone, and has a test.  The
 # messages are collected from src/ and sql/, so that one that is added, or
-# changed, is missed here.  What is in tables of the pages has to be a message of
+# changed, is missed here.  What is in lists of the pages has to be a message of
 # the sources, too.
 #
 # Needs no server.  elog() is left out: it says what cannot happen.
@@ -140,7 +140,7 @@ cmp_ok(scalar(grep { $_->{where} eq 'mint.c' } @messages), '>', 5, 'there are me
 cmp_ok(scalar(grep { $_->{where} =~ /sql$/ } @messages), '>', 40, 'there are messages of SQL');
 
 # --- What the page says: texts, with the SQLSTATE.  A block may leave it out, as
-# --- the server's log does; a row of a table may not.
+# --- the server's log does; an item of a list may not.
 
 # Is it the message, alone or as the reason at the end of another?
 sub is_said
@@ -159,16 +159,18 @@ for my $block (map { $_->[1] } grep { $_->[0] eq 'text' } fenced_blocks($page))
 		push @blocks, { text => $3, state => $2 } if /^([A-Z]+):  (?:(\w{5}): )?(.*)/;
 	}
 }
-for my $row ($page =~ /^(\|.*)/mg)
+my $item = qr/^ *- (?:([0-9A-Z]{5}|notice) )?((?:`[^`\n]+`(?:, )?)+)(?::|$)/m;
+
+while ($page =~ /$item/g)
 {
-	my (undef, $said, $state) = split(/\s*\|\s*/, $row);
-	$state = '' unless $state =~ /^\w{5}$/;
+	my ($state, $said) = ($1 // '', $2);
 	push @cells, map { { text => $_, state => $state } } $said =~ /`([^`]+)`/g;
 }
-for my $row (page_text('doc/reference.md') =~ /^(\| (?:\w{5}|notice) \| `.*)/mg)
+my $reference = page_text('doc/reference.md');
+while ($reference =~ /$item/g)
 {
-	my (undef, $state, $said) = split(/\s*\|\s*/, $row);
-	push @cells_of_reference, map { { text => $_, state => $state =~ s/notice//r } } $said =~ /`([^`]+)`/g;
+	my ($state, $said) = ($1, $2);
+	push @cells_of_reference, map { { text => $_, state => $state =~ s/notice//r } } $said =~ /`([^`]+)`/g if defined $state;
 }
 cmp_ok(scalar(@cells_of_reference), '>', 40, 'the reference has messages of its functions');
 
@@ -193,7 +195,7 @@ my %is_in_failures = map { $_->{text} =~ s/"[^"]*"/"..."/gr => 1 } @blocks, @cel
 is_deeply([ grep { $is_in_failures{ s/"[^"]*"/"..."/gr } } map { $_->{text} } @cells_of_reference ], [], 'and not in both');
 is_deeply(
 	[ map { $_->{text} } grep { my $cell = $_; !grep { is_said($_, $cell->{text}) } @messages } @cells, @cells_of_reference ],
-	[], 'a message in a table of the pages is one of the sources');
+	[], 'a message in a list of the pages is one of the sources');
 
 # --- What the tests bring about.  The blocks of the page are 043_failures.pl's.
 
