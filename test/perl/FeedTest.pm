@@ -7,6 +7,7 @@ use strict;
 use warnings;
 
 use Exporter 'import';
+use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep);
 
@@ -43,9 +44,10 @@ sub poll
 sub poll_to_the_end
 {
 	my ($server) = @_;
+	my $end = time() + $PostgreSQL::Test::Utils::timeout_default;
 	my @names;
 
-	for (1 .. 900)
+	while (time() < $end)
 	{
 		my @new = poll($server);
 

@@ -78,7 +78,7 @@ sub change_settings
 	my ($node, %settings) = @_;
 
 	$node->append_conf('postgresql.conf', "snowflake.$_ = '$settings{$_}'\n") for sort keys %settings;
-	$node->reload;
+	reload($node);
 	return;
 }
 
@@ -111,13 +111,13 @@ sub is_holding
 	return;
 }
 
-# Mint so many ids; gives them.
+# Mint so many ids, when the clock has come to what is found after a crash; gives them.
 sub mints
 {
 	my ($node, $count, $mint) = @_;
 
 	$mint //= 'snowflake_nextval()';
-	return split(/\n/, $node->safe_psql('postgres', "SELECT $mint FROM generate_series(1, $count)"));
+	return split(/\n/, mints_at_last($node, "SELECT $mint FROM generate_series(1, $count)"));
 }
 
 # Mint, and on each shard that the server has by its number as well: a busy machine
@@ -126,7 +126,7 @@ sub mints_on_each
 {
 	my ($node, $count) = @_;
 
-	return split(/\n/, $node->safe_psql('postgres', "SELECT snowflake_nextval() FROM generate_series(1, $count)
+	return split(/\n/, mints_at_last($node, "SELECT snowflake_nextval() FROM generate_series(1, $count)
 		UNION ALL SELECT snowflake_nextval(shard) FROM snowflake_leases() WHERE held"));
 }
 
@@ -144,16 +144,7 @@ sub wait_for_log
 {
 	my ($node, $pattern, $from, $name) = @_;
 
-	for (1 .. 900)
-	{
-		if (substr(slurp_file($node->logfile), $from) =~ $pattern)
-		{
-			pass($name);
-			return;
-		}
-		Time::HiRes::sleep(0.1);
-	}
-	fail($name);
+	ok(wait_for(sub { substr(slurp_file($node->logfile), $from) =~ $pattern }), $name);
 	return;
 }
 

@@ -11,7 +11,6 @@ use warnings;
 use Exporter 'import';
 use File::Basename qw(dirname);
 use IPC::Run ();
-use Time::HiRes qw(sleep);
 
 use PostgreSQL::Test::Utils;
 use SnowflakeTest;
@@ -97,15 +96,17 @@ sub run_example
 	}
 	for my $name (@names)
 	{
+		my $node = $server{$name};
+		my $loaded = $sql =~ /pg_reload_conf/ ? SnowflakeTest::load_time($node) : undef;
 		my $out;
 
-		for (1 .. 900)
-		{
-			local $variable{here} = $server{$name}->connstr('postgres');
-			$out = run_on($server{$name}, $sql, "$title, on $name") // return;
-			last unless $until && $out !~ /^t$/m;
-			sleep(0.1);
-		}
+		local $variable{here} = $node->connstr('postgres');
+		wait_for(sub {
+			$out = run_on($node, $sql, "$title, on $name");
+			return !defined $out || !$until || $out =~ /^t$/m;
+		});
+		return if !defined $out;
+		SnowflakeTest::has_reloaded($node, $loaded) if defined $loaded;
 		ok(!$until || $out =~ /^t$/m, "on $name: $title") or diag($out);
 		next unless $keep;
 

@@ -177,7 +177,7 @@ SELECT pg_sleep(0.01) \\g /dev/null
 SQL
 
 	# with what the last poll of a reader before it has printed
-	my $session = start_session($node, "\\set last $last\n" . $poll x 15_000 . "SELECT 'has no end'::int;\n",
+	my $session = start_session($node, "\\set last $last\n" . $poll x 40_000 . "SELECT 'has no end'::int;\n",
 		%options, to => $file);
 	$session->{file} = $file;
 	return $session;

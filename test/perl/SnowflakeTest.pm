@@ -20,9 +20,10 @@ use Test::More;
 our @EXPORT = qw(
   new_server start_with_clock set_clock
   start_with_slow_disk set_disk disk_log start_in_place shim
-  fails_with wait_until comes_back start_session finish_session in_parallel
+  fails_with wait_for wait_until comes_back reload mints_at_last
+  start_session finish_session has_ended in_parallel
   create_mint_log mint_log_is_sound count_of
-  restart_with_layout start_minters stop_minters duplicates ids_are_distinct
+  restart_with_layout end_sessions start_minters all_mint stop_minters duplicates ids_are_distinct
   page_text fenced_blocks page_runs
 );
 
@@ -54,6 +55,8 @@ CONF
 		$node->start;
 	}
 	$node->safe_psql('postgres', 'CREATE EXTENSION snowflake');
+	# a new server can be asked before its worker has recorded who it is, and its layout
+	wait_until($node, 'SELECT incarnation IS NOT NULL FROM snowflake_horizon()') or die "$name has no worker";
 	return $node;
 }
 
@@ -188,30 +191,80 @@ sub restart_with_configuration
 
 # --- Sessions
 
-# Does the statement fail with this SQLSTATE and a message that matches?
+# Does the statement fail with this SQLSTATE and a message that matches?  With "at_last",
+# if not now, then later.
 sub fails_with
 {
 	my ($node, $sql, $sqlstate, $pattern, $name, %options) = @_;
-	my ($status, $out, $err) =
-	  $node->psql($options{dbname} // 'postgres', "\\set VERBOSITY verbose\n$sql",
-		on_error_stop => 1);
+	my ($status, $out, $err);
+	my $ask = sub {
+		($status, $out, $err) = $node->psql($options{dbname} // 'postgres', "\\set VERBOSITY verbose\n$sql", on_error_stop => 1);
+		return $err =~ /ERROR:  $sqlstate: / && $err =~ $pattern;
+	};
 
-	ok($err =~ /ERROR:  $sqlstate: / && $err =~ $pattern, $name)
+	ok($options{at_last} ? wait_for($ask) : $ask->(), $name)
 	  or diag("expected $sqlstate and $pattern, got: $err$out");
 	return;
 }
 
-# Poll until the query gives t, for at most a minute and a half.
+# Ask until it is true, for as long as the server's own tests wait.
+sub wait_for
+{
+	my ($ask) = @_;
+	my $end = time() + $PostgreSQL::Test::Utils::timeout_default;
+
+	until ($ask->())
+	{
+		return 0 if time() > $end;
+		sleep(0.1);
+	}
+	return 1;
+}
+
+# Poll until the query gives t.
 sub wait_until
 {
 	my ($node, $query) = @_;
+	return wait_for(sub { $node->safe_psql('postgres', $query) eq 't' });
+}
 
-	for (1 .. 900)
-	{
-		return 1 if $node->safe_psql('postgres', $query) eq 't';
-		sleep(0.1);
-	}
-	return 0;
+# Call until it succeeds; gives the result.
+sub mints_at_last
+{
+	my ($node, $query) = @_;
+	my ($status, $out, $err);
+
+	wait_for(sub { ($status, $out, $err) = $node->psql('postgres', $query); $status == 0 }) or die $err;
+	return $out;
+}
+
+# Have the server read its settings again.  It does so some time after it was told to;
+# from then on sessions that begin have them, and each process knows of them.
+sub reload
+{
+	my ($node) = @_;
+	my $loaded = load_time($node);
+
+	$node->reload;
+	has_reloaded($node, $loaded);
+	return;
+}
+
+# And whose commits wait for standbys is the checkpointer's to tell all: it sleeps when it has.
+sub load_time
+{
+	my ($node) = @_;
+	return $node->safe_psql('postgres', 'SELECT pg_conf_load_time()');
+}
+
+sub has_reloaded
+{
+	my ($node, $before) = @_;
+
+	wait_for(sub { load_time($node) ne $before }) or die $node->name . ' does not read its settings';
+	my $pid = $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'});
+	wait_for(sub { !-r "/proc/$pid/stat" || slurp_file("/proc/$pid/stat") =~ /\) S/ });
+	return;
 }
 
 # Wait for a server that crashed to take connections again.  Not by a query:
@@ -219,13 +272,7 @@ sub wait_until
 sub comes_back
 {
 	my ($node) = @_;
-
-	for (1 .. 900)
-	{
-		return 1 if system('pg_isready', '-q', '-d', $node->connstr('postgres')) == 0;
-		sleep(0.1);
-	}
-	return 0;
+	return wait_for(sub { system('pg_isready', '-q', '-d', $node->connstr('postgres')) == 0 });
 }
 
 # Start psql on a script, and return at once.  The script is a file: what
@@ -256,7 +303,7 @@ sub start_session
 		'<', '/dev/null',
 		'>', $options{to} // \$session{out},
 		'2>', $options{errors} // \$session{err},
-		IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
+		IPC::Run::timeout(3 * $PostgreSQL::Test::Utils::timeout_default));
 	return \%session;
 }
 
@@ -269,6 +316,16 @@ sub finish_session
 	$session->{elapsed} = time() - $session->{began};
 	chomp($session->{$_}) for qw(out err);
 	return $good;
+}
+
+# Whether it has come to its end, which one that has not connected yet has not.
+sub has_ended
+{
+	my ($session) = @_;
+	my $run = $session->{run};
+
+	$run->pump_nb if $run->pumpable;
+	return !$run->pumpable;
 }
 
 # Run a script in so many sessions at once; dies if one fails.
@@ -368,6 +425,32 @@ sub start_minters
 	} 1 .. $count;
 }
 
+# End sessions, and what they had the server do, which may know nothing of it yet; "which"
+# tells these among the others, by columns of pg_stat_activity.
+sub end_sessions
+{
+	my ($node, $which, @sessions) = @_;
+
+	for my $session (@sessions)
+	{
+		$session->{run}->signal('TERM');
+		finish_session($session);
+	}
+	wait_until($node, "SELECT count(pg_terminate_backend(pid)) = 0 FROM pg_stat_activity WHERE $which AND backend_type = 'client backend' AND pid <> pg_backend_pid()")
+	  or die 'not all sessions end';
+	return;
+}
+
+# Wait until each of them has got so many ids.
+sub all_mint
+{
+	my ($ids, @sessions) = @_;
+	my $bytes = 20 * ($ids - 1);    # an id has 19 digits
+
+	wait_for(sub { !grep { (-s $_->{file} // 0) <= $bytes } @sessions }) or die 'not all sessions mint';
+	return;
+}
+
 # Wait for their end, which the server brought about, and give their files.
 sub stop_minters
 {
@@ -464,10 +547,12 @@ sub page_runs
 
 		restart_with_configuration($node, $what, %options) if $language eq 'conf';
 		next unless $language eq 'sql';
+		my $loaded = $what =~ /pg_reload_conf/ ? load_time($node) : undef;
 		ok( IPC::Run::run(
 				[ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr($options{dbname} // 'postgres') ],
 				'<', \$what, '>', \$out, '2>', \$err), "$name runs: $title")
 		  or diag($err);
+		has_reloaded($node, $loaded) if defined $loaded;
 		is(comparable($out), comparable($blocks[ $i + 1 ][1]), "$name shows: $title")
 		  if $i < $#blocks && $blocks[ $i + 1 ][0] eq 'text';
 	}

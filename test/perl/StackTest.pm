@@ -96,7 +96,7 @@ sub run_program
 	local @ENV{ keys %environment } = values %environment;
 	my $good = eval {
 		IPC::Run::run($command, '<', '/dev/null', '>', \$out, '2>', \$err,
-			IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
+			IPC::Run::timeout(3 * $PostgreSQL::Test::Utils::timeout_default));
 	};
 	for my $line (split(/\n/, $out))
 	{

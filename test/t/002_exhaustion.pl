@@ -65,18 +65,19 @@ SKIP:
 {
 	skip 'no /proc here', 2 unless -r '/proc/self/stat';
 
+	# it begins when it is told to
+	$node->safe_psql('postgres', 'CREATE SEQUENCE gate MINVALUE 0 START 0');
 	my $session = start_session($node, <<'SQL');
-SELECT pg_backend_pid();
-\o /dev/null
+SET application_name = 'waits';
+DO $$ BEGIN WHILE (SELECT last_value FROM gate) < 1 LOOP PERFORM pg_sleep(0.01); END LOOP; END $$;
 SELECT count(snowflake_nextval(8)) FROM generate_series(1, 8000);
-\o
 SELECT pg_sleep(3600);
 SQL
-	wait_until($node,
-		"SELECT count(*) = 1 FROM pg_stat_activity WHERE query LIKE 'SELECT count(snowflake_nextval(8))%' AND pid <> pg_backend_pid()");
-	my ($pid) = $node->safe_psql('postgres',
-		"SELECT pid FROM pg_stat_activity WHERE query LIKE 'SELECT count(snowflake_nextval(8))%' AND pid <> pg_backend_pid()");
+	my $pid;
+	wait_for(sub { $pid = $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE application_name = 'waits' AND query LIKE 'DO%'}) })
+	  or die 'there is no session';
 	my ($began, $cpu) = (time(), cpu_seconds($pid));
+	$node->safe_psql('postgres', q{SELECT setval('gate', 1)});
 
 	wait_until($node, "SELECT query LIKE '%pg_sleep(3600)%' FROM pg_stat_activity WHERE pid = $pid");
 	my $elapsed = time() - $began;
@@ -105,7 +106,7 @@ SQL
 is($node->safe_psql('postgres', 'SELECT count(snowflake_nextval(2)) FROM generate_series(1, 2)'),
 	2, 'another shard mints meanwhile');
 $node->safe_psql('postgres',
-	"SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = '$event' AND backend_type = 'client backend'");
+	"SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE '%generate_series(1, 5)%' AND pid <> pg_backend_pid()");
 ok(!finish_session($waiting), 'a cancelled call ends');
 like($waiting->{err}, qr/canceling statement due to user request/, 'because it was cancelled');
 fails_with($node, "SET statement_timeout = '100ms';\nSELECT snowflake_nextval(1) FROM generate_series(1, 5)",

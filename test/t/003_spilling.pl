@@ -93,7 +93,7 @@ SQL
 $node->stop;
 
 # --- a clock set back under load, with sequences so short that all spills
-for my $fields ('shard:10,sequence:4', 'sequence:4,shard:10')
+for my $fields ('shard:10,sequence:2', 'sequence:2,shard:10')
 {
 	my ($kind) = $fields =~ /^(\w+)/;
 	my $unsteady = new_server("unsteady_$kind", clock => 1, conf => <<"CONF");

@@ -54,12 +54,12 @@ refuses_to_start("snowflake.clock_tolerance = 'long'",
 # --- at reload: the old value stays, and the log says why
 my $offset = -s $node->logfile;
 $node->append_conf('postgresql.conf', "snowflake.shards = '3-1'");
-$node->reload;
+reload($node);
 $node->wait_for_log(qr/$invalid "snowflake\.shards": "3-1".*?The range 3-1 runs backwards\./s, $offset);
 is($node->safe_psql('postgres', 'SHOW snowflake.shards'), '0-3', 'a bad reload changes nothing');
 $offset = -s $node->logfile;
 $node->append_conf('postgresql.conf', "snowflake.layout = 'discord'\nsnowflake.shards = '2'");
-$node->reload;
+reload($node);
 $node->wait_for_log(qr/parameter "snowflake\.layout" cannot be changed without restarting the server/, $offset);
 ok(wait_until($node, "SELECT current_setting('snowflake.shards') = '2'"), 'a good reload of shards takes effect');
 is($node->safe_psql('postgres', 'SELECT snowflake_shard(snowflake_nextval())'), 2, 'and is what is minted on');
@@ -67,7 +67,7 @@ fails_with($node, 'SELECT snowflake_nextval(0)', '42501',
 	qr/shard 0 is not one of this server's.*DETAIL:  "snowflake\.shards" is "2"\..*HINT:  Call snowflake_nextval\(\)/s,
 	'a shard not owned');
 $node->append_conf('postgresql.conf', "snowflake.layout = 'twitter'\nsnowflake.shards = '0-3'");
-$node->reload;
+reload($node);
 wait_until($node, "SELECT current_setting('snowflake.shards') = '0-3'");
 
 # --- by ALTER DATABASE and ALTER ROLE

@@ -16,7 +16,7 @@ use Test::More;
 
 my $node = new_server('horizon', conf => <<'CONF');
 snowflake.reserve = 200ms
-snowflake.clock_tolerance = 5s
+snowflake.clock_tolerance = 60s
 restart_after_crash = on
 fsync = on
 CONF
@@ -37,9 +37,16 @@ my $last = minted();
 is( $node->safe_psql('postgres',
 		"SELECT horizon > snowflake_timestamp($last), seconds_ahead < 10.5, last_renewal <= clock_timestamp(), last_error IS NULL FROM snowflake_horizon()"),
 	't|t|t|t', 'snowflake_horizon() shows it');
-# where no renewal was slow; a longer reserve is never that near while ids are minted
-ok(wait_until($node, 'SELECT seconds_ahead <= 0.21 FROM (SELECT snowflake_nextval(1)) AS minted, snowflake_horizon()'),
-	'and is ahead by snowflake.reserve');
+# a longer reserve is never that near while ids are minted: the next renewal comes at half of it
+is($node->safe_psql('postgres', <<'SQL'), 't', 'and is ahead by snowflake.reserve');
+DO $$ BEGIN
+	FOR n IN 1 .. 10000 LOOP
+		PERFORM snowflake_nextval(1), pg_sleep(0.005);
+		EXIT WHEN (SELECT seconds_ahead <= 0.25 FROM snowflake_horizon());
+	END LOOP;
+END $$;
+SELECT seconds_ahead <= 0.25 FROM snowflake_horizon();
+SQL
 
 # --- a damaged file: the server starts, and everything but minting works
 my $good = slurp_file($file);
@@ -84,7 +91,7 @@ for my $name (sort keys %damage)
 	$do->();
 	my $offset = -s $node->logfile;
 	$node->start;
-	like(slurp_file($node->logfile, $offset), qr/LOG:  cannot mint snowflake ids: could not .*"snowflake\.horizon"/,
+	ok(wait_for(sub { slurp_file($node->logfile, $offset) =~ /LOG:  cannot mint snowflake ids: could not .*"snowflake\.horizon"/ }),
 		"$name: the log says so at start");
 	my $way_out =
 	  $name =~ /version/
@@ -107,8 +114,7 @@ for my $name (sort keys %damage)
 	remove_file();
 	write_bytes($good) if $name lt 'm';
 	cmp_ok(minted(), '>', $last, "$name: file " . ($name lt 'm' ? 'restored' : 'removed') . ', and the next call mints');
-	is($node->safe_psql('postgres', 'SELECT last_error IS NULL FROM snowflake_horizon()'),
-		't', "$name: the error is gone");
+	ok(wait_until($node, 'SELECT last_error IS NULL FROM snowflake_horizon()'), "$name: the error is gone");
 }
 
 # --- damaged while the server runs: minting stops at the horizon, and resumes
@@ -116,17 +122,13 @@ minted();
 # the worker may be about to write it
 do { unlink $file } until mkdir $file;
 # how far ahead the horizon is depends on how long the last renewal took
-for (1 .. 200)
-{
-	last if $node->psql('postgres', $mint) != 0;
-	sleep(0.1);
-}
+wait_for(sub { $node->psql('postgres', $mint) != 0 });
 fails_with($node, $mint, '58030',
 	qr/could not rename file "snowflake\.horizon\.tmp": Is a directory.*HINT:  Minting goes on by itself/s,
 	'replaced by a directory while minting: 58030');
 is($node->safe_psql('postgres', 'SELECT 1'), 1, 'the server stays up');
 rmdir $file;
-like(minted(), qr/^\d+$/, 'the directory gone, minting goes on by itself');
+like(mints_at_last($node, $mint), qr/^\d+$/, 'the directory gone, minting goes on by itself');
 
 # --- a disk that refuses to write, under load
 $node->stop;
@@ -144,11 +146,7 @@ for my $trouble (
 	my @minters = start_minters($node, 4, 'snowflake_nextval(1)', batch => 5);
 
 	# while nobody waits for the file, or its reason is that of a half done attempt
-	for (1 .. 1000)
-	{
-		last unless grep { !-s $_->{file} } @minters;
-		sleep(0.02);
-	}
+	all_mint(1, @minters);
 	set_disk($node, $injected);
 	finish_session($_) for @minters;
 	like($minters[0]{err}, qr/ERROR:  cannot mint snowflake ids: $reason/,
@@ -159,7 +157,7 @@ for my $trouble (
 		"$injected: everything else works");
 	$node->safe_psql('postgres', 'DROP TABLE t');
 	set_disk($node, '');
-	cmp_ok(minted(), '>', $before, "$injected: minting goes on when the disk does");
+	cmp_ok(mints_at_last($node, $mint), '>', $before, "$injected: minting goes on when the disk does");
 	ids_are_distinct($injected, map { $_->{file} } @minters);
 }
 
@@ -205,14 +203,9 @@ sub worker_pid
 sub worker_that_is_not
 {
 	my ($old) = @_;
+	my $pid;
 
-	for (1 .. 300)
-	{
-		my $pid = worker_pid();
-		return $pid if $pid && $pid != $old;
-		sleep(0.1);
-	}
-	return undef;
+	return wait_for(sub { $pid = worker_pid(); $pid && $pid != $old }) ? $pid : undef;
 }
 
 SKIP:
@@ -231,11 +224,11 @@ SKIP:
 
 # --- snowflake.reserve by reload
 $node->append_conf('postgresql.conf', 'snowflake.reserve = 20s');
-$node->reload;
+reload($node);
 ok( wait_until($node, 'SELECT seconds_ahead > 15 FROM (SELECT snowflake_nextval(1)) AS minted, snowflake_horizon()'),
 	'snowflake.reserve takes effect by reload');
 $node->append_conf('postgresql.conf', 'snowflake.reserve = 200ms');
-$node->reload;
+reload($node);
 $last = minted();
 $node->restart;
 cmp_ok(minted(), '>', $last, 'after a clean stop there is no wait for a long reserve');
@@ -266,10 +259,11 @@ SKIP:
 			$node->safe_psql('postgres', "SELECT horizon, clock_timestamp() < '$horizon' FROM snowflake_horizon()"));
 		last if $in_time eq 't';
 	}
+	skip 'four crashes lasted for longer than ten seconds, in each of ten rounds', 1 if $in_time ne 't';
 	is($moved, $horizon, 'crashes in a row do not set the horizon further ahead');
 }
 $node->append_conf('postgresql.conf', 'snowflake.reserve = 200ms');
-$node->reload;
+reload($node);
 $last = minted();
 
 # --- the layout changed

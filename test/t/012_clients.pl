@@ -87,12 +87,7 @@ listen_port = 6432
 postgres = host=${\$node->host} port=${\$node->port} user=app
 CONF
 	my $run = IPC::Run::start([ $pgbouncer, "$dir/pgbouncer.ini" ], '<', '/dev/null', '>&', \$log);
-	for (1 .. 100)
-	{
-		last if -S "$dir/.s.PGSQL.6432";
-		IPC::Run::pump_nb($run);
-		select(undef, undef, undef, 0.1);
-	}
+	wait_for(sub { IPC::Run::pump_nb($run); -S "$dir/.s.PGSQL.6432" });
 	run_client('PgBouncer', [ $python, "$clients/pgbouncer_clients.py" ], PGHOST => $dir, PGPORT => 6432);
 	$run->kill_kill;
 }

@@ -34,11 +34,13 @@ is($primary->safe_psql('postgres', "SELECT horizon < '$ahead' FROM snowflake_hor
 	'the backup has a later horizon than the primary');
 
 $standby{follows}->append_conf('postgresql.conf', "snowflake.layout = 'discord'");
-$_->start for values %standby;
+# the later horizon is a minute ahead, which a busy machine may need to come so far
+start_with_clock($_, -3600) for values %standby;
 $primary->wait_for_catchup($_) for values %standby;
 my $read = "SELECT snowflake_shard($new), abs(extract(epoch FROM now() - snowflake_timestamp($new))) < 86400";
 is($standby{follows}->safe_psql('postgres', $read), '7|t', 'a standby reads ids with its setting');
-$standby{follows}->restart;
+$standby{follows}->stop;
+start_with_clock($standby{follows}, -3600);
 is($standby{follows}->safe_psql('postgres', $read), '7|t', 'after a restart, too');
 
 $primary->stop;
@@ -47,7 +49,8 @@ wait_until($_, "SELECT incarnation IS NOT NULL FROM snowflake_horizon()") for va
 
 is($standby{follows}->safe_psql('postgres', $read), '7|t', 'promoted with the new layout, it reads');
 fails_with($standby{follows}, "SET snowflake.clock_tolerance = 0; SELECT snowflake_nextval()", '58000',
-	qr/clock is [\d.]+ m?s behind the snowflake horizon/, 'and keeps the later horizon of the two');
+	qr/clock is \d.* behind the snowflake horizon/, 'and keeps the later horizon of the two');
+ok($standby{follows}->safe_psql('postgres', "SELECT horizon >= '$ahead' FROM snowflake_horizon()") eq 't', 'which is that of the backup');
 my $refused = qr/another layout.*"snowflake\.layout" is "epoch=2010.*recorded layout is "epoch=2015/s;
 fails_with($standby{left_behind}, 'SELECT snowflake_nextval()', '55000', $refused,
 	'promoted with the old layout, it does not mint');

@@ -20,7 +20,7 @@ my $conf = <<'CONF';
 timezone = 'UTC'
 snowflake.layout = 'sonyflake'
 snowflake.shards = '0-1'
-snowflake.clock_tolerance = 60s
+snowflake.clock_tolerance = 2min
 CONF
 my $mint = 'SELECT snowflake_nextval()';
 my $page = page_text('doc/backup.md');
@@ -138,7 +138,7 @@ SQL
 if ($has_incremental)
 {
 	$lost->append_conf('postgresql.conf', 'summarize_wal = on');
-	$lost->reload;
+	reload($lost);
 }
 $lost->backup('base');
 
@@ -213,14 +213,16 @@ sub start_behind
 	return;
 }
 
-# Set the clock of a server to the time to which it was recovered.  What it has
-# to wait for then is the horizon that it has recovered.
-sub set_clock_to_target
+# Mint from the time on to which a server was recovered, or rather from the horizon that
+# it has recovered.  The sessions are there, and wait for that, when the clock is set.
+sub mint_from_target
 {
 	my ($node) = @_;
+	my @sessions = begin_to_mint($node);
 
+	wait_until($node, q{SELECT count(*) = 2 FROM pg_stat_activity WHERE query LIKE 'COPY (SELECT snow%' AND state = 'active'}) or die;
 	set_clock_to($node, $target_time);
-	return;
+	return mint_until($node, $newest_time + 1, @sessions);
 }
 
 # --- the clock is right: nothing repeats.  It stops at the target, and waits.
@@ -245,8 +247,7 @@ sub set_clock_to_target
 	my $node = restored('behind');
 
 	start_behind($node);
-	set_clock_to_target($node);
-	my @files = mint_until($node, $newest_time + 1);
+	my @files = mint_from_target($node);
 	my ($ids) = duplicates(@files);
 	my (undef, $repeated) = duplicates(@lost_files, @files);
 	cmp_ok($repeated, '>', 0, 'the clock is behind, and there is no guard: ids repeat');
@@ -301,14 +302,13 @@ sub set_clock_to_target
 
 	run_shell($node, (blocks('sh', undef))[0], 'the guard');
 	start_behind($node);
-	set_clock_to_target($node);
 	fails_with($node, $mint, '55000', qr/this server is a clone/, 'before it has other shards it does not mint', dbname => 'app');
 	page_runs($node, 'Other shards', section('Other shards'), dbname => 'app');
 	is(query($node, (blocks('sql', 'Other shards'))[1] =~ s/setdatabase.*?setconfig/setrole::regrole/r), 'importer', 'a role with shards of its own is found');
 	wait_until($node, q{SELECT current_setting('snowflake.shards') = '8-15'}) or die;
 	fails_with($node, q{INSERT INTO links (url) VALUES ('x')}, '42501', qr/shard 1 is not one of this server's/,
 		'a default with an old shard fails', dbname => 'app');
-	my @files = mint_until($node, $newest_time + 1);
+	my @files = mint_from_target($node);
 	cmp_ok(least_id(@files), '<', $newest, 'other shards: it mints in the times of the lost server');
 	ids_are_distinct('other shards', @lost_files, @files);
 	$node->stop;

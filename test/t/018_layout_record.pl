@@ -135,7 +135,7 @@ like($answers->{err}, $REFUSAL, 'it refuses');
 refuses($promoted, 'promoted with the old setting', @reading, 'mints');
 set_layout($promoted, 'sonyflake');
 reads_as($promoted, $ours, 'promoted, with the new setting it reads');
-like($promoted->safe_psql('postgres', 'SELECT snowflake_nextval(5)'), qr/^\d+$/, 'and mints');
+like(mints_at_last($promoted, 'SELECT snowflake_nextval(5)'), qr/^\d+$/, 'and mints');
 
 # --- a standby made after the change
 

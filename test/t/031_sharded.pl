@@ -148,7 +148,7 @@ fails_with($data[1], 'SELECT snowflake_nextval(1)', '42501', qr/shard 1 is not o
 run_example($_, %server) for @steps[ $wait + 1 .. $#steps ];
 
 my $before = $data[0]->safe_psql('postgres', 'SELECT horizon FROM snowflake_horizon()');
-my $later = "SELECT count(*) > 100 FROM photos_1 WHERE snowflake_timestamp(id) > '$before'";
+my $later = "SELECT count(*) > 1000 FROM photos_1 WHERE snowflake_timestamp(id) > '$before'";
 ok(wait_until($data[1], "$later AND snowflake_shard(id) = 1"), 'the new server mints on the shard');
 ok(wait_until($data[1], "$later AND snowflake_shard(id) = 7"), 'the router writes to it');
 
@@ -164,13 +164,15 @@ is(count_of($router, 'got WHERE id NOT IN (SELECT id FROM photos)'), 0, 'and non
 # --- The same without the check, for shard 0: nobody waits for the clock
 
 my @hasty = map { start_minters($_, 2, '', statement =>
-		  "${try}SELECT snowflake_nextval(0) FROM generate_series(1, 50); SELECT pg_sleep(0.001);",
+		  "${try}SELECT snowflake_nextval(0) FROM generate_series(1, 200); SELECT pg_sleep(0.001);",
 		errors => '/dev/null') } @data[ 0, 1 ];
 
-sleep(4);
+all_mint(1, @hasty[ 0, 1 ]);
+sleep(3);    # as much as the other clock is behind
 set_shards($data[0], '12');
 set_shards($data[1], '0-3');
-sleep(4);
+all_mint(1, @hasty[ 2, 3 ]);
+sleep(3);
 
 my ($hasty_ids, $twice) = duplicates(stop_minters(@hasty));
 cmp_ok($twice, '>', 0, 'without the check of the clocks, ids come twice');
@@ -181,7 +183,7 @@ sub set_shards
 	my ($node, $shards) = @_;
 
 	$node->safe_psql('postgres', "ALTER SYSTEM SET snowflake.shards = '$shards'");
-	$node->reload;
+	reload($node);
 	return;
 }
 

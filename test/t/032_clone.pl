@@ -16,7 +16,7 @@ use Test::More;
 
 my $conf = <<'CONF';
 snowflake.shards = '0-1'
-snowflake.clock_tolerance = 20s
+snowflake.clock_tolerance = 60s
 snowflake.refuse_clone = on
 restart_after_crash = on
 wal_log_hints = on
@@ -33,6 +33,8 @@ my $restored = qr/it was recovered from a backup/;
 sub incarnation
 {
 	my ($node) = @_;
+
+	wait_until($node, 'SELECT incarnation IS NOT NULL FROM snowflake_horizon()');
 	return $node->safe_psql('postgres', 'SELECT incarnation FROM snowflake_horizon()');
 }
 
@@ -108,6 +110,9 @@ sub is_itself
 sub is_clone
 {
 	my ($node, $original, $evidence, $name) = @_;
+
+	# a call waits until the worker knows who this is
+	fails_with($node, 'SELECT snowflake_nextval(0)', '55000', qr/this server is a clone/, "$name: it mints on no shard");
 	my ($us, $them, $why) =
 	  split(/\|/, $node->safe_psql('postgres', 'SELECT incarnation, clone_of, clone_evidence FROM snowflake_horizon()'));
 
@@ -120,7 +125,6 @@ sub is_clone
 	fails_with($node, $mint, '55000',
 		qr/this server is a clone of another server.*DETAIL:  It is incarnation $us, a clone of $them: $evidence\..*HINT:  $way_out/s,
 		"$name: it does not mint");
-	fails_with($node, 'SELECT snowflake_nextval(0)', '55000', qr/this server is a clone/, "$name: on no shard");
 	is($node->safe_psql('postgres', 'SELECT snowflake_shard(20480), snowflake_timestamp(snowflake_floor(now())) <= now()'),
 		'5|t', "$name: it reads ids");
 	return $us;
@@ -206,11 +210,11 @@ fails_with($clone, 'SET snowflake.refuse_clone = off', '55P02',
 $clone->append_conf('postgresql.conf', 'snowflake.refuse_clone = off');
 begin_log($clone);
 $clone->restart;
-like(log_of($clone), qr/$found.*$restored/s, 'guard off: the log says so all the same');
+ok(wait_for(sub { log_of($clone) =~ /$found.*$restored/s }), 'guard off: the log says so all the same');
 like($clone->safe_psql('postgres', $mint), qr/^\d+$/, 'guard off: it mints');
 is($clone->safe_psql('postgres', 'SELECT clone_of FROM snowflake_horizon()'), $who, 'guard off: it is a clone');
 $clone->append_conf('postgresql.conf', 'snowflake.refuse_clone = on');
-$clone->reload;
+reload($clone);
 ok(wait_until($clone, "SELECT current_setting('snowflake.refuse_clone') = 'on'"), 'guard on, by reload');
 fails_with($clone, $mint, '55000', qr/this server is a clone/, 'guard on: it does not mint');
 
@@ -236,6 +240,7 @@ my $heir = standby_of($clone, 'again', 'heir');
 my $later_heir = standby_of($clone, 'again', 'later_heir');
 $clone->wait_for_catchup($heir);
 $heir->promote;
+incarnation($heir);
 is($heir->safe_psql('postgres', 'SELECT clone_of, incarnation <> clone_of FROM snowflake_horizon()'),
 	"$who|t", 'promoted in place of a clone: a clone as well');
 $heir->stop;
@@ -358,8 +363,9 @@ is_clone($old_files, $who, $copied, 'files copied, births unknown');
 $old_files->stop;
 
 start_with_slow_disk($cramped, 'create=ENOSPC');
-like(log_of($cramped), qr/LOG:  cannot mint snowflake ids: could not create file "snowflake\.horizon\.tmp": No space left/,
+ok(wait_for(sub { log_of($cramped) =~ /LOG:  cannot mint snowflake ids: could not create file "snowflake\.horizon\.tmp": No space left/ }),
 	'files copied to a full disk: the log says that this cannot be stored');
+wait_until($cramped, 'SELECT last_error IS NOT NULL FROM snowflake_horizon()');
 set_disk($cramped, '');
 is_clone($cramped, $who, $copied, 'files copied to a full disk');
 begin_log($cramped);

@@ -48,13 +48,13 @@ sub mints_on
 {
 	my ($shard, $name) = @_;
 
-	$node->reload;
+	reload($node);
 	ok(wait_until($node, "SELECT snowflake_shard(snowflake_nextval()) = $shard"), $name);
 	return;
 }
 
 append_to_file($conf, "snowflake.shards = '99'\n");
-$node->reload;
+reload($node);
 mints_on(99, 'include_dir is in force');
 for ([ 'db-b', 8, '8-15' ], [ 'db-a', 0, '0-7' ])
 {

@@ -121,12 +121,7 @@ my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($node, 'base', has_streaming => 1);
 $standby->start;
 # a server that mints writes its horizon, within half of the reserve
-for (1 .. 600)
-{
-	last if -e $standby->data_dir . '/global/11111';
-	$node->safe_psql('postgres', 'SELECT snowflake_nextval()');
-	select(undef, undef, undef, 0.1);
-}
+wait_for(sub { $node->safe_psql('postgres', 'SELECT snowflake_nextval()'); -e $standby->data_dir . '/global/11111' });
 
 page_runs($node, 'the examples', (section('Uninstall') =~ /(.*?)^### /ms)[0]);
 

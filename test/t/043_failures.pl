@@ -41,10 +41,16 @@ sub errors_of
 sub logged
 {
 	my ($server, $pattern, $offset) = @_;
-	my $log = slurp_file($server->logfile, $offset // 0);
+	my $message;
 
-	$log =~ s/^\d{4}-\d\d-\d\d [^\]]*\] (?:\S+ )?(?=[A-Z]+:  )//mg;
-	my ($message) = reverse grep { $_ =~ $pattern } split(/\n(?!DETAIL|HINT)/, $log);
+	# who logs it may do so after a session has its error
+	wait_for(sub {
+		my $log = slurp_file($server->logfile, $offset // 0);
+
+		$log =~ s/^\d{4}-\d\d-\d\d [^\]]*\] (?:\S+ )?(?=[A-Z]+:  )//mg;
+		($message) = reverse grep { $_ =~ $pattern } split(/\n(?!DETAIL|HINT)/, $log);
+		return defined $message;
+	});
 	return $message // "nothing like $pattern in the log";
 }
 
@@ -68,7 +74,7 @@ sub refusal
 sub minted
 {
 	my ($server) = @_;
-	return $server->safe_psql('postgres', $mint);
+	return mints_at_last($server, $mint);
 }
 
 # Kill it, and start it as soon as what it left behind has gone.
@@ -152,7 +158,7 @@ my %happens = (
 		cmp_ok($clocked->safe_psql('postgres', 'SELECT snowflake_nextval()'), '<', $last,
 			'on another shard minting goes on at the present time');
 		$clocked->append_conf('postgresql.conf', "snowflake.shards = ''");
-		$clocked->reload;
+		reload($clocked);
 		return;
 	},
 	'A shard is exhausted' => sub {
@@ -178,11 +184,7 @@ my %happens = (
 		set_disk($node, 'write=ENOSPC');
 		my @messages;
 		# up to the horizon minting goes on
-		for (1 .. 600)
-		{
-			last if @messages = errors_of($node, $mint);
-			sleep(0.1);
-		}
+		wait_for(sub { @messages = errors_of($node, $mint) });
 		is(logged($node, qr/^LOG:  cannot mint/) =~ s/^LOG: /ERROR:  58030:/r, $messages[0], 'the log has the same');
 		set_disk($node, '');
 		cmp_ok(minted($node), '>', $last, 'the disk good again, minting goes on');

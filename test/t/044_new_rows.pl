@@ -15,6 +15,7 @@ use Test::More;
 my $node = new_server('new_rows', conf => <<'CONF');
 snowflake.shards = '0-3'
 max_prepared_transactions = 10
+autovacuum = off
 CONF
 my ($section) = page_text('doc/pagination.md') =~ /^## Reading what was minted elsewhere\n(.*)/ms;
 my ($alter, $prepare) = map { $_->[1] } grep { $_->[0] eq 'sql' } fenced_blocks($section);
@@ -70,14 +71,13 @@ BEGIN
 	END LOOP;
 END $$;
 SQL
-my @read = (new_photos(), map { new_photos() } 1 .. 30);
+my @read;
+wait_for(sub { push @read, new_photos(); @read > 0 });
+push @read, map { new_photos() } 1 .. 10;
 my $while_writing = @read;
 finish_session($_) or die $_->{err} for @writers;
-for (1 .. 100)
-{
-	my @rows = new_photos() or last;
-	push @read, @rows;
-}
+my $all = count_of($node, q{photos WHERE url ~ '^[0-9]'});
+wait_for(sub { push @read, new_photos(); @read >= $all });
 my @written = split(/\n/,
 	$node->safe_psql('postgres', "SELECT url FROM photos WHERE url ~ '^[0-9]' ORDER BY url COLLATE \"C\""));
 cmp_ok($while_writing, '>', 0, "$while_writing rows are read while others write");

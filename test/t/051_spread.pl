@@ -103,7 +103,7 @@ snowflake.shards = '0-1'
 snowflake.spread = 3
 CONF
 my $fill = <<'SQL';
-SET statement_timeout = '1s';
+SET statement_timeout = '5s';
 CREATE TABLE ids (id snowflake PRIMARY KEY, n serial);
 DO $$ BEGIN
     FOR i IN 1 .. 100 LOOP

@@ -78,7 +78,7 @@ for my $fields ('shard:10', 'worker:5,process:5')
 {
 	restart_with_layout($node, "epoch=2020-01-01 unit=1ms fields=timestamp:41,$fields");
 	$node->append_conf('postgresql.conf', "snowflake.shards = '2-9'");
-	$node->reload;
+	reload($node);
 	ok(wait_until($node, q{SELECT current_setting('snowflake.shards') = '2-9'}), "$fields: the setting is there");
 	mints_well(4, 200, 'snowflake_nextval(5)', "$fields, one shard");
 	mints_well(4, 1000, 'snowflake_nextval()', "$fields, eight shards");

@@ -163,12 +163,7 @@ XML
 </yandex>
 XML
 	my $run = IPC::Run::start([ $server, "--config-file=$dir/config.xml" ], '<', '/dev/null', '>&', \$said);
-	for (1 .. 300)
-	{
-		last if runs(@$client, '--query', 'SELECT 1');
-		IPC::Run::pump_nb($run);
-		select(undef, undef, undef, 0.1);
-	}
+	wait_for(sub { IPC::Run::pump_nb($run); runs(@$client, '--query', 'SELECT 1') });
 	return ($run, $client);
 }
 

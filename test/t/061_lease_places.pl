@@ -15,7 +15,6 @@ use PostgreSQL::Test::RecursiveCopy;
 use PostgreSQL::Test::Utils;
 use SnowflakeTest;
 use Test::More;
-use Time::HiRes qw(sleep);
 
 my $nextval = 'SELECT snowflake_nextval()';
 my $registry = new_registry('registry');
@@ -55,9 +54,9 @@ sub copy_of
 }
 
 # --- the same place: clean restart, crash, with and without the registry
-my $paris = leasing_server('paris', $registry, 'auto:2', '60s', init => { allows_streaming => 1 });
+my $paris = leasing_server('paris', $registry, 'auto:2', '5min', init => { allows_streaming => 1 });
 mints_new($paris, '0,1', 'a new server');
-like(slurp_file($paris->logfile), qr/holder [0-9a-f]{16}: it has no record of leases\./, 'a new server is a new holder');
+wait_for_log($paris, qr/holder [0-9a-f]{16}: it has no record of leases\./, 0, 'a new server is a new holder');
 my $holder = holder_of($paris);
 $paris->stop;
 is($registry->safe_psql('postgres', 'SELECT count(*) FROM snowflake_registry_leases WHERE NOT free'), 0,
@@ -104,8 +103,9 @@ $paris->safe_psql('postgres',
 mints_new($paris, '0,1', 'the worker was ended');
 # a process crashed, and with it the memory of all
 $paris->append_conf('postgresql.conf', 'restart_after_crash = on');
-$paris->reload;
-my $pid = $paris->safe_psql('postgres', q(SELECT pid FROM pg_stat_activity WHERE backend_type = 'snowflake lease'));
+reload($paris);
+my $pid;
+wait_for(sub { $pid = $paris->safe_psql('postgres', q(SELECT pid FROM pg_stat_activity WHERE backend_type = 'snowflake lease')) }) or die 'there is no worker';
 kill('KILL', $pid);
 wait_for_log($paris, qr/PID $pid\) was terminated by signal 9/, 0, 'a process crashed');
 ok(comes_back($paris), 'and the server comes back');
@@ -118,9 +118,9 @@ my $running = copy_of($paris, 'running');
 $running->start;
 mints_new($running, '2,3', 'a running server copied');
 mints_new($paris, '0,1', 'beside it, the original');
-like(slurp_file($running->logfile),
+wait_for_log($running,
 	qr/LOG:  this server is a new holder of snowflake leases\n.*DETAIL:  It is holder [0-9a-f]{16}: its record of leases is another server's\./,
-	'its log says that it is a new holder');
+	0, 'its log says that it is a new holder');
 $running->stop;
 
 $paris->backup('base');
@@ -172,12 +172,12 @@ for my $place ([ BOOT => 'b29fc1f3-0e1c-4a80-95d8-6ad2a0e5b8b2' ], [ HOST => 'id
 	start_in_place($paris, $what => $value);
 	mints_new($paris, held_shards($paris, 2), "another $what, crash");
 }
-like(slurp_file($paris->logfile), qr/holder [0-9a-f]{16}: the machine was booted since\./, 'the log tells why');
-like(slurp_file($paris->logfile), qr/holder [0-9a-f]{16}: its data directory is in another place\./, 'in each case');
+wait_for_log($paris, qr/holder [0-9a-f]{16}: the machine was booted since\./, 0, 'the log tells why');
+wait_for_log($paris, qr/holder [0-9a-f]{16}: its data directory is in another place\./, 0, 'in each case');
 $paris->stop;
 
 # --- a list waits for the lease before to end
-my $lima = leasing_server('lima', $registry, '40', '5s');
+my $lima = leasing_server('lima', $registry, '40', '20s');
 is(shards_of(mints($lima, 10)), '40', 'a list');
 $lima->stop('immediate');
 start_in_place($lima, BOOT => 'another');
@@ -223,15 +223,11 @@ my $second = copy_of($first, 'second_one');
 start_in_place($first, SAME => 1);
 ok(mints($first, 10), 'the first one mints');
 start_in_place($second, SAME => 1);
-for (1 .. 300)
-{
-	last if held_shards($first) ne held_shards($second);
-	sleep(0.1);
-}
+wait_for(sub { held_shards($first) ne held_shards($second) });
 isnt(holder_of($first), holder_of($second), 'two of one: they are two holders');
 isnt(held_shards($first), held_shards($second), 'two of one: they hold other shards');
-like(slurp_file($first->logfile) . slurp_file($second->logfile),
-	qr/: (?:first|second)_one at \S+:\d+ also calls in the name of the holder before\./, 'two of one: the log tells');
+ok(wait_for(sub { slurp_file($first->logfile) . slurp_file($second->logfile) =~
+	/: (?:first|second)_one at \S+:\d+ also calls in the name of the holder before\./ }), 'two of one: the log tells');
 mints_new($first, held_shards($first), 'the first one, after that');
 mints_new($second, held_shards($second), 'the second one, after that');
 

@@ -289,7 +289,7 @@ like(slurp_file($server->logfile), qr/DETAIL:  This server holds no shard\. The 
 
 # --- a good answer, with a name that could do more than be read
 $server->append_conf('postgresql.conf', "snowflake.shards = '5-7'\n");
-$server->reload;
+reload($server);
 set_mode('good');
 ok(wait_until($server, q(SELECT state = 'held' FROM snowflake_lease_status())), 'a good answer is believed');
 is(shards_of(mints($server, 10)), '5', 'and minted by');
@@ -297,7 +297,7 @@ ok(wait_until($server, q(SELECT coalesce((SELECT holder = 'lima ?[31m??' FROM sn
 	'the name of another server loses what could do more than be read');
 set_mode('release without a row');
 $server->append_conf('postgresql.conf', "snowflake.shards = 'auto:1'\n");
-$server->reload;
+reload($server);
 ok(wait_until($server, "SELECT coalesce(last_error ~ '^the registry.s answer is not valid: it has no row', false) FROM snowflake_lease_status()"),
 	'a release without a row is noticed');
 
@@ -312,7 +312,7 @@ DO $$ BEGIN
 END $$;
 SQL
 $server->append_conf('postgresql.conf', "snowflake.registry = '" . registry_setting($other) . "'\n");
-$server->reload;
+reload($server);
 my $row = 'TABLE (state text, shard int, lease_from timestamptz, lease_until timestamptz, other text)';
 my $accepted = q(SELECT 'accepted', NULL::int, NULL::timestamptz, now(), 'e9bd8ad7e43cbd5c');
 for my $case (

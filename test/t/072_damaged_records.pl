@@ -78,7 +78,7 @@ SELECT snowflake_nextval();
 SQL
 $node->stop('immediate');
 $node->start;
-wait_until($node, q{SELECT snowflake_nextval() > 0}) or die;
+mints_at_last($node, 'SELECT snowflake_nextval()');
 $node->stop;
 my %good = whole($node, @FILES, @PAGES);
 
@@ -270,11 +270,12 @@ $new->start;
 $new->safe_psql('postgres', 'CREATE EXTENSION snowflake');
 fails_with($new, "SELECT snowflake_shard($ID)", '55000', qr/the layout of this server is not recorded yet.*HINT:  snowflake_horizon\(\) says why/s,
 	'a layout that cannot be recorded is not used');
+wait_until($new, 'SELECT last_error IS NOT NULL FROM snowflake_horizon()');
 like($new->safe_psql('postgres', 'SELECT last_error FROM snowflake_horizon()'),
 	qr/could not create file "snowflake\.layout\.tmp": Is a directory/, 'and snowflake_horizon() says why');
 rmdir path($new, 'snowflake.layout.tmp') or die;
 $new->restart;
-is($new->safe_psql('postgres', "SELECT snowflake_shard($ID)"), 378, 'when it is recorded, it is');
+is(mints_at_last($new, "SELECT snowflake_shard($ID)"), 378, 'when it is recorded, it is');
 $new->stop;
 
 done_testing();

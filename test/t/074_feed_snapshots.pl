@@ -23,6 +23,7 @@ max_prepared_transactions = 20
 wal_level = logical
 max_replication_slots = 4
 synchronous_commit = local
+snowflake.clock_tolerance = 60s
 CONF
 my $dir = PostgreSQL::Test::Utils::tempdir();
 
@@ -67,12 +68,9 @@ sub exported_to
 {
 	my ($file) = @_;
 
-	for (1 .. 900)
-	{
-		my ($snapshot) = -e "$dir/$file" ? slurp_file("$dir/$file") =~ /^exported\|[^|]*\|([^|]+)\|.*\n/m : ();
-		return $snapshot if $snapshot;
-		sleep(0.1);
-	}
+	my $snapshot;
+	return $snapshot
+	  if wait_for(sub { ($snapshot) = -e "$dir/$file" ? slurp_file("$dir/$file") =~ /^exported\|[^|]*\|([^|]+)\|.*\n/m : (); $snapshot });
 	diag($node->safe_psql('postgres', 'SELECT pid, backend_type, state, wait_event, query FROM pg_stat_activity'));
 	die "nobody writes to $file";
 }
@@ -99,23 +97,18 @@ ok(wait_until($node, $is_waiting), 'the slot waits for the second');
 my $late = start_writer('late', 4);
 $node->safe_psql('postgres', 'SELECT pg_sleep(0.01)');
 $node->append_conf('postgresql.conf', "synchronous_standby_names = 'nobody'\n");
-$node->reload;
+reload($node);
 my $waits = start_writer('waits', 2, "SET synchronous_commit = on;\n");
 open_gate(2);
 ok(wait_until($node, q(SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'waits' AND wait_event = 'SyncRep')),
 	'the commit of one waits for a standby');
 open_gate(3);
 ok(finish_session($second), 'the second ends');
-for (1 .. 900)
-{
-	last if slurp_file($node->logfile) =~ /found consistent point/;
-	sleep(0.1);
-}
-like(slurp_file($node->logfile), qr/found consistent point/, 'the slot has its place in the WAL');
+ok(wait_for(sub { slurp_file($node->logfile) =~ /found consistent point/ }), 'the slot has its place in the WAL');
 open_gate(4);
 ok(finish_session($late), 'the late one ends, and is visible first');
 $node->append_conf('postgresql.conf', "synchronous_standby_names = ''\n");
-$node->reload;
+reload($node);
 ok(finish_session($waits), 'the one that waited ends');
 my $snapshot = exported_to('slot');
 my $import = "BEGIN ISOLATION LEVEL REPEATABLE READ; SET TRANSACTION SNAPSHOT '$snapshot';";
@@ -207,8 +200,7 @@ for my $n (1 .. $RESTARTS)
 	my @writers = map { start_session($node, $write, errors => '/dev/null') } 1 .. 4;
 	my @polls = map { start_session($node, "SELECT snowflake_settled();\n") } 1 .. 6;
 	$failed += grep { !finish_session($_) } @polls;
-	$node->psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'DO%'");
-	finish_session($_) for @writers;
+	end_sessions($node, "query LIKE 'DO%'", @writers);
 }
 is($failed, 0, "of 6 first polls after each of $RESTARTS restarts none failed");
 
@@ -216,8 +208,9 @@ is($failed, 0, "of 6 first polls after each of $RESTARTS restarts none failed");
 #
 # 64 writers that commit without a pause, 4 pollers, and one with an old snapshot: no
 # sample shows somebody who waits for a lock of ours.
-$node->append_conf('postgresql.conf', "synchronous_commit = off\n");
-$node->reload;
+# the horizon's lock is another matter
+$node->append_conf('postgresql.conf', "synchronous_commit = off\nsnowflake.reserve = 60s\n");
+reload($node);
 my $poll = q{DO $$ BEGIN WHILE pg_read_file('gate')::integer < 4 LOOP FOR n IN 1 .. 100 LOOP PERFORM snowflake_settled(); COMMIT; END LOOP; END LOOP; END $$};
 my $commit = <<'SQL';
 DO $$ BEGIN WHILE pg_read_file('gate')::integer < 4 LOOP FOR n IN 1 .. 100 LOOP INSERT INTO events (name) VALUES ('row'); COMMIT; END LOOP; END LOOP; END $$

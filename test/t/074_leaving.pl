@@ -60,7 +60,7 @@ sub check_ids
 		$node->safe_psql('postgres', 'TRUNCATE minted');
 	}
 	is(scalar(grep { $_ > 1 } values %times), 0, "$name: no id twice");
-	cmp_ok($_, '>', 100, "$name: a server minted") for @counts;
+	cmp_ok($_, '>', 0, "$name: a server minted") for @counts;
 	return;
 }
 

@@ -48,7 +48,7 @@ $paris->stop;
 $paris->append_conf('postgresql.conf', "snowflake.lease = '10s'\n");
 $paris->start;
 fails_with($paris, $nextval, '58000',
-	qr/clock is [\d.]+ m?s ahead of the lease of this server's shards\n.*The lease ends at .*, and the clock is at .*, (?:39\.\d|4\d(?:\.\d)?) s ahead of the registry's/s,
+	qr/clock is [\d.]+ m?s ahead of the lease of this server's shards\n.*The lease ends at .*, and the clock is at .*, [34]\d(?:\.\d)? s ahead of the registry's/s,
 	'and with a lease that is shorter than that: an error, which blames the clock');
 $paris->stop;
 
@@ -62,7 +62,7 @@ set_clock($registry, -3600);
 change_settings($tokyo, shards => '8');
 is_holding($tokyo, '8', 'another shard, once the clock of the registry was set back');
 fails_with($tokyo, $nextval, '58000',
-	qr/clock is (?:58|59) min [\d.]+ s ahead of the lease of this server's shards\n.*(?:59 min \d+ s|1 h 0 min|60 min \d s) ahead of the registry's/s,
+	qr/clock is (?:5\d min [\d.]+ s|1 h \d+ min) ahead of the lease of this server's shards\n.*(?:5\d min \d+ s|1 h \d+ min|60 min \d s) ahead of the registry's/s,
 	'it says why it cannot mint there');
 fails_with($tokyo, "SET statement_timeout = '60s'; SELECT snowflake_nextval(8)", '58000', qr/ahead of the lease of this server's shards/,
 	'for a shard that is named, too');
@@ -151,15 +151,15 @@ snowflake.lease = '2s'
 shared_buffers = 64MB
 CONF
 ok(mints($quito, 1), 'a lease of two seconds, through a proxy');
-is($quito->safe_psql('postgres', 'SELECT abs(clock_ahead) < 1 FROM snowflake_lease_status()'), 't', 'the clocks agree');
+ok(wait_until($quito, 'SELECT abs(clock_ahead) < 1 FROM snowflake_lease_status()'), 'the clocks agree');
 delay_answers($proxy, 3);
 my $now = $quito->safe_psql('postgres', 'SELECT clock_timestamp()');
 ok(wait_until($quito, "SELECT last_answer > '$now'::timestamptz + interval '3 s' AND lease_until < now() FROM snowflake_lease_status()"),
 	'an answer that comes three seconds late');
 fails_with($quito, $nextval, '58000',
 	qr/the lease of this server's shards ended before it was renewed\n.*It ended at \d.*\. The registry's last answer took [34]\.\d s\.\n.*HINT:  Minting goes on by itself/s,
-	'the error tells of it');
-is($quito->safe_psql('postgres', 'SELECT abs(clock_ahead) < 1 FROM snowflake_lease_status()'), 't', 'the clocks still agree');
+	'the error tells of it', at_last => 1);
+ok(wait_until($quito, 'SELECT abs(clock_ahead) < 1 FROM snowflake_lease_status()'), 'the clocks still agree');
 delay_answers($proxy, 0);
 ok(wait_until($quito, q(SELECT lease_until > now() FROM snowflake_lease_status())), 'answers in time');
 ok(mints($quito, 1), 'it mints');

@@ -64,7 +64,7 @@ is_holding($tokyo, '1,3', 'a server with a list');
 my $before = -s $tokyo->logfile;
 my $until = $tokyo->safe_psql('postgres', 'SELECT lease_until FROM snowflake_lease_status()');
 $tokyo->append_conf('postgresql.conf', "snowflake.registry = '" . registry_setting($another) . "'\n");
-$tokyo->reload;
+reload($tokyo);
 wait_for_log($tokyo, qr/LOG:  another registry leases snowflake shards to this server/, $before, 'another registry: logged');
 wait_for_log($tokyo, qr/WARNING:  the registry of snowflake shards has lost what it told this server/, $before, 'and that it does not know the leases');
 ok(mints($tokyo, 100), 'it mints on them to their end');

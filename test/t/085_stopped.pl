@@ -34,7 +34,7 @@ sub new_session
 
 	$session{run} = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres') ],
 		'<', \$session{in}, '>', \$session{out}, '2>', \$session{err},
-		IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
+		IPC::Run::timeout(3 * $PostgreSQL::Test::Utils::timeout_default));
 	$session{pid} = answer(\%session, 'SELECT pg_backend_pid()');
 	return \%session;
 }
@@ -97,11 +97,7 @@ sub is_stopped
 	my ($gdb, $session) = @_;
 
 	$gdb->{run}->finish;
-	for (1 .. 900)
-	{
-		last if state_of($session) eq 'T';
-		sleep(0.1);
-	}
+	wait_for(sub { state_of($session) eq 'T' });
 	return $gdb->{out} =~ /^\$\d+ = (\d+)/mg;
 }
 

@@ -51,10 +51,10 @@ $node->safe_psql('postgres', 'CREATE TABLE photos (id snowflake PRIMARY KEY DEFA
 is(findings($node), '', 'a sound server');
 
 $node->safe_psql('postgres', q{ALTER SYSTEM SET snowflake.layout = 'discord'});
-$node->reload;
+reload($node);
 comes_to_find($node, 'settings', 'warning', 'snowflake.layout has another value', qr/Restart the server/, 'a change that waits for a restart');
 $node->safe_psql('postgres', q{ALTER SYSTEM RESET snowflake.layout});
-$node->reload;
+reload($node);
 
 $node->safe_psql('postgres', "BEGIN; INSERT INTO photos DEFAULT VALUES; PREPARE TRANSACTION 'a ''quoted'' name'");
 finds($node, 'mark', 'warning', qr/prepared transaction "a 'quoted' name" of database "postgres"/, qr/ROLLBACK PREPARED 'a ''quoted'' name';/,
@@ -106,17 +106,17 @@ mkdir $obstacle or die;
 my ($minted) = $node->psql('postgres', "SET statement_timeout = '3s'; SELECT snowflake_nextval()");
 comes_to_find($node, 'horizon', 'error', 'cannot be renewed: .*snowflake.horizon.tmp', qr/by itself then/, 'a disk that fails');
 rmdir $obstacle or die;
-$node->safe_psql('postgres', 'SELECT snowflake_nextval()');
+mints_at_last($node, 'SELECT snowflake_nextval()');
 
 $node->safe_psql('postgres', q{ALTER SYSTEM SET synchronous_standby_names = 'nobody'});
-$node->reload;
+reload($node);
 wait_until($node, q{SELECT current_setting('synchronous_standby_names') = 'nobody'});
 my $waiting = start_session($node, 'SELECT snowflake_nextval(), pg_sleep(0.01) FROM generate_series(1, 1000000)');
 comes_to_find($node, 'horizon', 'warning', 'waits for synchronous standby since', qr/pg_stat_replication/, 'a standby that does not answer');
 $node->safe_psql('postgres', q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query ~ '^SELECT snowflake_nextval'});
 finish_session($waiting);
 $node->safe_psql('postgres', 'ALTER SYSTEM RESET synchronous_standby_names');
-$node->reload;
+reload($node);
 
 # --- Another layout; the library not in memory, and not there at all
 

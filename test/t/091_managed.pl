@@ -67,11 +67,7 @@ sub mints_on
 	my ($shard, $name) = @_;
 	my $now = $node->safe_psql('app', 'SELECT max(at) FROM minted');
 
-	for (1 .. 300)
-	{
-		last if $node->safe_psql('app', "SELECT count(*) > 500 FROM minted WHERE public.snowflake_shard(id, 'twitter') = $shard AND at > '$now'") eq 't';
-		sleep(0.1);
-	}
+	wait_for(sub { $node->safe_psql('app', "SELECT count(*) > 100 FROM minted WHERE public.snowflake_shard(id, 'twitter') = $shard AND at > '$now'") eq 't' });
 	is($node->safe_psql('app', <<"SQL"), $shard, "$name: the newest ids are of shard $shard");
 SELECT string_agg(DISTINCT public.snowflake_shard(id, 'twitter')::text, ',') FROM (SELECT id FROM minted ORDER BY at DESC LIMIT 50) AS newest
 SQL
