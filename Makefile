@@ -82,7 +82,7 @@ PROVE_TESTS ?= test/t/*.pl
 TEMP_CONFIG ?= $(abspath $(srcdir))/test/snowflake.conf
 export TEMP_CONFIG
 
-# PGXS's own installcheck runs inside test/installcheck.sh, which leaves the
+# PGXS's own installcheck runs inside test/installcheck.pl, which leaves the
 # server as it was: see the end of this file.
 ifndef IN_INSTALLCHECK
 NO_INSTALLCHECK = 1
@@ -107,7 +107,7 @@ endif
 
 ifndef IN_INSTALLCHECK
 installcheck:
-	+@PATH="$(bindir):$$PATH" $(srcdir)/test/installcheck.sh "$(CONTRIB_TESTDB) $(ISOLATION_TESTDB)" \
+	+@PATH="$(bindir):$$PATH" perl $(srcdir)/test/installcheck.pl "$(CONTRIB_TESTDB) $(ISOLATION_TESTDB)" \
 		$(MAKE) -f $(firstword $(MAKEFILE_LIST)) installcheck IN_INSTALLCHECK=1
 .PHONY: installcheck
 endif
