@@ -292,7 +292,7 @@ sub mint_beside
 
 my $least = q(SELECT snowflake_least_mark('events', '{paris,lima,oslo}'));
 
-# Anew, as a server that takes another's place knows nothing of subscriptions.  What is
+# Each time, as a server that takes another's place knows nothing of subscriptions.  What is
 # prepared would keep its slot from being made.
 sub begin_subscriptions
 {
