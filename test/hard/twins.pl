@@ -273,7 +273,9 @@ while (time < $end && keys %different < 3)
 is(scalar(keys %different), 0, "$run random statements give the same answers (seed $seed)")
   or diag(map { "$_\nours:\n" . substr($different{$_}[0], 0, 800) . "\nplain:\n" . substr($different{$_}[1], 0, 800) . "\n" } sort keys %different)
   or diag("to see it again: test/check.sh --seed $seed --minutes 1 twins");
-cmp_ok($rows, '>', $run / 2, "$rows of them find rows");
-cmp_ok($failed + $late, '<', $run / 20, "$failed fail, $late take too long");
+# how many take too long is the machine's affair
+my $answered = $run - $late;
+cmp_ok($rows, '>', $answered / 2, "$rows of $answered that end in time find rows");
+cmp_ok($failed, '<', $answered / 20, "$failed fail, $late take too long");
 unlike(slurp_file($node->logfile), qr/TRAP:|was terminated by signal|PANIC/, 'no process of the server crashed');
 done_testing();

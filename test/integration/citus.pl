@@ -148,7 +148,7 @@ CONF
 	for my $node (@nodes)
 	{
 		$node->append_conf('postgresql.conf', "snowflake.registry = '$setting'\nsnowflake.shards = 'auto:4'\nsnowflake.lease = '30s'\n");
-		$node->reload;
+		reload($node);
 		ok(wait_until($node, q(SELECT state = 'held' AND shards = 4 FROM snowflake_lease_status())), $node->name . ' leases shards');
 	}
 
@@ -213,11 +213,7 @@ sub stop_when_all_minted
 	sleep(2);
 	for my $minter (@minters)
 	{
-		for (1 .. 600)
-		{
-			last if -s $minter->{file};
-			sleep(0.1);
-		}
+		wait_for(sub { -s $minter->{file} });
 	}
 	return stop_minters(@minters);
 }

@@ -193,16 +193,11 @@ sub is_node
 	return HTTP::Tiny->new(timeout => 5)->get("http://$host:$node->{rest}/$what")->{status} == 200;
 }
 
-# Poll for at most a minute and a half.
 sub comes
 {
 	my ($what, $condition) = @_;
 
-	for (1 .. 900)
-	{
-		return pass($what) if $condition->();
-		sleep(0.1);
-	}
+	return pass($what) if wait_for($condition);
 	fail($what);
 	for my $log (glob("$dir/*.log $dir/*/postgres.log"))
 	{
@@ -322,10 +317,16 @@ my $promoted = last_promotion($second);
 my $first_time = seconds("snowflake_timestamp($first_b, 'twitter')");
 my $last_time = seconds("snowflake_timestamp($last_a, 'twitter')");
 
-cmp_ok($promoted, '<', $last_time, 'its clock was behind the last id of the old leader');
 cmp_ok($first_b, '>', $last_a, 'its ids are greater than all before');
-like(join('', map { slurp_file($_) } glob("$dir/select?.log")), qr/clock is [\d.]+ m?s behind the snowflake horizon/,
-	'meanwhile clients were told why');
+SKIP:
+{
+	my $lasted = $promoted + $BEHIND - $killed;
+
+	skip(sprintf('the failover lasted for %.0f s, longer than the clock was behind', $lasted), 2) if $lasted > $BEHIND - 3;
+	cmp_ok($promoted, '<', $last_time, 'its clock was behind the last id of the old leader');
+	like(join('', map { slurp_file($_) } glob("$dir/select?.log")), qr/clock is [\d.]+ m?s behind the snowflake horizon/,
+		'meanwhile clients were told why');
+}
 unlike(sql($second, $_), qr/error|^$/, 'the page runs: ' . (/(.*)/)[0]) for $page =~ /^```sql\n(.*?)^```$/msg;
 note(sprintf('failover: promoted %.1f s after the kill, first id %.1f s after promotion; the clock was %.1f s behind the last id',
 		$promoted + $BEHIND - $killed, $first_time - $promoted, $last_time - $promoted));

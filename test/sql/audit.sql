@@ -123,10 +123,11 @@ DROP EXTENSION file_fdw CASCADE;
 
 -- it can be stopped
 CREATE VIEW endless AS SELECT generate_series(1, 1000000000000000) AS id;
-SET statement_timeout = '200ms';
+BEGIN;
+SET LOCAL statement_timeout = '200ms';
 SELECT * FROM snowflake_audit('endless', 'id');
 \echo :SQLSTATE
-RESET statement_timeout;
+ROLLBACK;
 
 -- what is asked wrongly
 SELECT snowflake_audit(NULL, 'id');

@@ -128,10 +128,11 @@ SELECT clock_timestamp() AS began \gset
 SELECT snowflake_wait_settled(snowflake_ceil(clock_timestamp() + interval '1 h'), '200 ms') AS is_settled;
 SELECT clock_timestamp() - :'began' >= '200 ms' AS waited;
 SELECT snowflake_wait_settled(NULL, '1 s') IS NULL AS of_null, snowflake_wait_settled(5, NULL) IS NULL AS for_null;
-SET statement_timeout = '100 ms';
+BEGIN;
+SET LOCAL statement_timeout = '100 ms';
 SELECT snowflake_wait_settled(9223372036854775807, '1000 years');
 \echo :SQLSTATE
-RESET statement_timeout;
+ROLLBACK;
 INSERT INTO photos (url) VALUES ('b.jpg');
 SELECT snowflake_wait_settled(max(id), '1 min') AS is_settled FROM photos;
 SELECT count(*) FROM photos WHERE id < snowflake_settled();

@@ -102,9 +102,10 @@ SELECT count(*) FILTER (WHERE snowflake_timestamp(id) > minted_by) AS future,
   FROM burst;
 
 -- it stops when it is told to, waiting or not
-SET statement_timeout = '30ms';
+BEGIN;
+SET LOCAL statement_timeout = '30ms';
 SELECT max(snowflake_nextval(7)) FROM generate_series(1, 100000000);
-RESET statement_timeout;
+ROLLBACK;
 
 -- every shard of the layout
 SELECT count(*), count(DISTINCT id), count(*) FILTER (WHERE snowflake_shard(id) <> shard) AS of_another_shard
