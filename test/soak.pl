@@ -741,7 +741,7 @@ my @sets = qw(received minted);
 
 # Errors that say why: a server that stops, starts or is away, or a session ended with it;
 # what a lease, a horizon or a clock may say; a prepared transaction that a server lost.
-my $known = qr/^(?:57P0[1-3]|58000|58030|55006|55000|08\w{3}|25006|42704|42501|the database system is |server closed|connection|could not)/;
+my $known = qr/^(?:57P0[1-3]|58000|58030|55006|55000|08\w{3}|25006|42704|42501|server closed|connection|could not)/;
 
 sub read_phase
 {

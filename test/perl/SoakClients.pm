@@ -217,7 +217,8 @@ sub read_what_clients_got
 			($ids, $errors) = (0, 0);
 			$on_run->();
 		}
-		elsif ($line =~ /(?:ERROR|FATAL|PANIC):  (.*)/ || $line =~ /^psql:.*?((?:server closed|connection|could not).*)/)
+		elsif ($line =~ /^psql: error: (connection .*)/ || $line =~ /(?:ERROR|FATAL|PANIC):  (.*)/
+			|| $line =~ /^psql:.*?((?:server closed|connection|could not).*)/)
 		{
 			$errors++;
 			$on_error->($1);
