@@ -1,7 +1,8 @@
 # soak.pl -- all promises at once, while everything breaks at random
 #
 # Three servers lease their shards from one registry: paris has a synchronous standby,
-# lima an asynchronous one, oslo an archive of its WAL.  A subscriber merges their rows.
+# lima an asynchronous one, oslo an archive of its WAL.  A fourth, cairo, has shards of its
+# own, and a synchronous standby.  A subscriber merges the rows of all.
 # Writers of every kind mint and store; readers follow each feed: on each server, on each
 # standby, on the subscriber.  Meanwhile servers, standbys, the registry, clocks, disks
 # and records are broken in every way, and settings change.
@@ -60,9 +61,14 @@ autovacuum = off
 CONF
 
 my $dir = PostgreSQL::Test::Utils::tempdir_short();
-my %places = map { $_ => { name => $_, highest => 0 } } qw(paris lima oslo);
-my @places = @places{qw(paris lima oslo)};
-my ($paris, $lima, $oslo) = @places;
+my $LEASES = "snowflake.registry = 'host=$dir port=5432 dbname=postgres user=ids'\nsnowflake.shards = 'auto:2'\nsnowflake.lease = '${LEASE}s'\n";
+my $LEASED = '(SELECT shard FROM snowflake_leases() WHERE held) AS held';
+my @places = (
+	{ name => 'paris', standby_is => 'sync' },
+	{ name => 'lima', standby_is => 'async' },
+	{ name => 'oslo', standby_is => '' },
+	{ name => 'cairo', standby_is => 'sync', shards => '8,9' });
+my %places = map { $_->{name} => $_ } @places;
 my $archive;
 my $made = 0;                   # servers and backups
 my $clones = 0;
@@ -127,7 +133,7 @@ sub await_standby
 	my $name = $place->{standby}->name;
 
 	await_true($place->{node}, "SELECT count(*) = 1 FROM pg_stat_replication WHERE application_name = '$name' AND state = 'streaming'"
-		  . ($place == $paris ? q( AND sync_state = 'sync') : ''));
+		  . ($place->{standby_is} eq 'sync' ? q( AND sync_state = 'sync') : ''));
 	return;
 }
 
@@ -143,7 +149,7 @@ sub turn_clock
 	if ($place)
 	{
 		push @{ $place->{set_back} }, [ time() + $before, time() + $offset ] if $offset < $before;
-		$place->{highest} = max($place->{highest}, $offset);
+		$place->{highest} = max($place->{highest} // $offset, $offset);
 	}
 	$offset{ $node->name } = $offset;
 	set_clock($node, $offset);
@@ -241,7 +247,7 @@ sub new_standby
 	my ($place) = @_;
 	my $standby = $place->{standby} = server_from($place, init => { has_streaming => 1 });
 
-	if ($place == $paris)
+	if ($place->{standby_is} eq 'sync')
 	{
 		$place->{node}->append_conf('postgresql.conf', 'synchronous_standby_names = ' . $standby->name);
 		$place->{node}->reload;
@@ -282,7 +288,7 @@ sub mint_beside
 	my ($at) = @_;
 	my $name = 'mint.beside.' . ++$clones;
 
-	begin_client($dir, $name, $at, $seed + $clones, writer_of(only_mints => 1));
+	begin_client($dir, $name, $at, $seed + $clones, writer_of($LEASED, only_mints => 1));
 	sleep(1.5 * $LEASE);
 	end_clients($dir, $name);
 	return;
@@ -290,7 +296,7 @@ sub mint_beside
 
 # --- The subscriber
 
-my $least = q(SELECT snowflake_least_mark('events', '{paris,lima,oslo}'));
+my $least = q(SELECT snowflake_least_mark('events', '{paris,lima,oslo,cairo}'));
 
 # Each time, as a server that takes another's place knows nothing of subscriptions.  What is
 # prepared would keep its slot from being made.
@@ -327,13 +333,13 @@ sub start_all
 	for my $place (@places)
 	{
 		my $node = $place->{node} = new_server("$place->{name}_" . ++$made, clock => 1,
-			init => { allows_streaming => 'logical', has_archiving => $place == $oslo },
-			conf => "$CONF\nsnowflake.registry = 'host=$dir port=5432 dbname=postgres user=ids'\nsnowflake.shards = 'auto:2'\nsnowflake.lease = '${LEASE}s'\n");
-		$offset{ $node->name } = 0;
-		held_shards($node, 2);
+			init => { allows_streaming => 'logical', has_archiving => !$place->{standby_is} },
+			conf => $CONF . ($place->{shards} ? "snowflake.shards = '$place->{shards}'\n" : $LEASES));
+		$offset{ $node->name } = $place->{highest} = 0;
+		held_shards($node, 2) unless $place->{shards};
 		create_soak_tables($node);
 		point_at($dir, $place->{name}, $node);
-		new_standby($place) if $place != $oslo;
+		new_standby($place) if $place->{standby_is};
 	}
 	$archive = new_server('archive', init => { allows_streaming => 'logical' }, conf => "$CONF\nsnowflake.shards = '15'\nmax_logical_replication_workers = 12\n");
 	$archive->safe_psql('postgres', 'CREATE TABLE events (id snowflake PRIMARY KEY, how text); '
@@ -366,13 +372,17 @@ sub change
 
 sub some_settings
 {
-	return (
-		'snowflake.reserve = ' . one_of('100ms', '200ms', '1s', '1s', '2s', '5s'),
-		'snowflake.clock_tolerance = ' . one_of('0', '100ms', '1s', '5s'),
-		'snowflake.spread = ' . one_of(0, 0, 3, 8),
+	my ($place) = @_;
+	my @leases = $place->{shards} ? () : (
 		'snowflake.lease = ' . one_of('4s', '6s', '8s'),
 		'snowflake.shards = ' . one_of(q('auto'), q('auto:2'), q('auto:2'), q('auto:3')),
 		"snowflake.registry = 'host=$dir port=5432 dbname=postgres user=ids application_name=" . one_of(qw(a b)) . q('));
+
+	return (
+		@leases,
+		'snowflake.reserve = ' . one_of('100ms', '200ms', '1s', '1s', '2s', '5s'),
+		'snowflake.clock_tolerance = ' . one_of('0', '100ms', '1s', '5s'),
+		'snowflake.spread = ' . one_of(0, 0, 3, 8));
 }
 
 # What survives a crash keeps the mark where it is, until somebody ends it.
@@ -533,7 +543,7 @@ my %server_fault = (
 		my $session = start_session($place->{node}, q(INSERT INTO events (how) SELECT 'long' FROM generate_series(1, 300) WHERE pg_sleep(0.01) IS NOT NULL), errors => '/dev/null');
 		for (1 .. 4)
 		{
-			change($place->{node}, some_settings());
+			change($place->{node}, some_settings($place));
 			sleep(rand(1));
 		}
 		finish_session($session);
@@ -541,6 +551,7 @@ my %server_fault = (
 	'a prepared transaction is left over' => \&leave_prepared,
 	'a clone beside its original' => sub {
 		my ($place) = @_;
+		$place = $places{paris} if $place->{shards};      # which would have the same ones
 		my $clone = server_from($place);
 		$clone->append_conf('postgresql.conf', "synchronous_standby_names = ''\narchive_mode = off\n");
 		bring_up($clone, $base + around(3));
@@ -567,7 +578,7 @@ my %standby_fault = (
 	'a promotion' => sub {
 		my ($place) = @_;
 		my ($node, $standby) = @$place{ 'node', 'standby' };
-		my $is_sync = $place == $paris;
+		my $is_sync = $place->{standby_is} eq 'sync';
 
 		await_standby($place);
 		if ($is_sync)
@@ -593,7 +604,7 @@ my %standby_fault = (
 	});
 
 my %single_fault = (
-	'the synchronous settings' => [ paris => sub {
+	'the synchronous settings' => [ sync => sub {
 		my ($place) = @_;
 		my ($node, $standby) = @$place{ 'node', 'standby' };
 		change($node, one_of(q{synchronous_standby_names = ''}, q{synchronous_standby_names = 'nobody'},
@@ -601,7 +612,7 @@ my %single_fault = (
 		sleep(rand(2));
 		change($node, 'synchronous_standby_names = ' . $standby->name, 'synchronous_commit = on');
 	} ],
-	'slow acknowledgements' => [ paris => sub {
+	'slow acknowledgements' => [ sync => sub {
 		my ($place) = @_;
 		my ($node, $standby) = @$place{ 'node', 'standby' };
 		change($standby, 'recovery_min_apply_delay = ' . one_of('2s', '4s'));
@@ -634,10 +645,11 @@ my %single_fault = (
 	} ]);
 
 # All of them: a name, and what it does.
+my @sync = @places{qw(paris cairo)};
 my %fault = (
 	(map { my $name = $_; ($name => sub { $server_fault{$name}->(one_of(@places)) }) } keys %server_fault),
-	(map { my $name = $_; my $of = $standby_fault{$name}; ("$name, synchronous" => sub { $of->($paris) }, "$name, asynchronous" => sub { $of->($lima) }) } keys %standby_fault),
-	(map { my ($where, $does) = @{ $single_fault{$_} }; ($_ => sub { $does->($places{$where}) }) } keys %single_fault),
+	(map { my $name = $_; my $of = $standby_fault{$name}; ("$name, synchronous" => sub { $of->(one_of(@sync)) }, "$name, asynchronous" => sub { $of->($places{lima}) }) } keys %standby_fault),
+	(map { my ($where, $does) = @{ $single_fault{$_} }; ($_ => sub { $does->($where eq 'sync' ? one_of(@sync) : $places{$where}) }) } keys %single_fault),
 	%registry_fault);
 
 # The same for the same seed: an order of all faults, then another one, and so on.
@@ -661,10 +673,10 @@ sub next_fault
 
 # --- A phase
 
-my @writers = map { my $place = $_->{name}; map { [ "$_.$place", $place ] } qw(write.1 write.2 mint) } @places;
+my @writers = map { my $place = $_->{name}; map { [ "$_.$place", $place ] } qw(write.1 write.2) } @places;
 my %readers = (
 	(map { ("read.$_" => [ $_, 'SELECT snowflake_settled()', publish => $_ ]) } keys %places),
-	(map { ("read.$_.standby" => [ "$_.standby", "SELECT mark FROM snowflake_marks WHERE server = '$_'" ]) } qw(paris lima)));
+	(map { ("read.$_.standby" => [ "$_.standby", "SELECT mark FROM snowflake_marks WHERE server = '$_'" ]) } map { $_->{name} } grep { $_->{standby_is} } @places));
 my %last;                       # id that each has read
 
 sub begin_phase
@@ -674,7 +686,7 @@ sub begin_phase
 	for my $n (0 .. $#writers)
 	{
 		my ($name, $place) = @{ $writers[$n] };
-		begin_client($dir, $name, $place, $seed * 1000 + $phase * 100 + $n, writer_of(only_mints => scalar($name =~ /^mint/)));
+		begin_client($dir, $name, $place, $seed * 1000 + $phase * 100 + $n, writer_of($places{$place}{shards} ? "unnest('{$places{$place}{shards}}'::int[]) AS shard" : $LEASED));
 	}
 	for my $name (keys %readers)
 	{
@@ -695,7 +707,7 @@ sub mend_all
 	}
 	for my $place (@places)
 	{
-		await_true($place->{node}, q(SELECT state = 'held' FROM snowflake_lease_status()));
+		await_true($place->{node}, q(SELECT state = 'held' FROM snowflake_lease_status())) unless $place->{shards};
 		await_true($place->{node}, q(SET statement_timeout = '5s'; SELECT snowflake_nextval() > 0));
 		await_standby($place) if $place->{standby};
 	}
@@ -756,8 +768,8 @@ sub read_phase
 	for my $file (glob("$dir/write.*.* $dir/mint.*.*"))
 	{
 		next if $file =~ /\.sql$/;
-		my ($place) = $file =~ /\.(paris|lima|oslo)$/;
-		my @set_back = $place ? @{ $places{$place}{set_back} // [] } : ();
+		my ($place) = $file =~ /\.(\w+)$/;
+		my @set_back = $places{$place} ? @{ $places{$place}{set_back} // [] } : ();
 		my %highest;
 
 		$silent += read_what_clients_got($file,
@@ -831,11 +843,11 @@ sub end_phase
 {
 	my ($phase) = @_;
 	my @ends = mend_all();
-	my %end = map { $places[$_]{name} => $ends[$_] } 0 .. 2;
+	my %end = map { $places[$_]{name} => $ends[$_] } 0 .. $#places;
 
 	for my $name (sort keys %readers)
 	{
-		my ($place) = $name =~ /(paris|lima|oslo)/;
+		my ($place) = $name =~ /^read\.(\w+)/;
 		await("$name comes to its end", sub { has_read_all($name, $end{$place}) });
 	}
 	await('read.archive comes to its end', sub { has_read_all('read.archive', @ends) });

@@ -131,11 +131,11 @@ my @ways = (
 	sub { "SELECT 'p', snowflake_nextval(), $CLOCK FROM generate_series(1, " . (rand() < 0.02 ? 10_000 : 1 + int(rand(150))) . ');' },
 	sub { "BEGIN READ ONLY; SELECT 'p', snowflake_nextval(), $CLOCK FROM generate_series(1, 20); COMMIT;" },
 	sub { "COPY (SELECT 'p', snowflake_nextval(), $CLOCK FROM generate_series(1, 100)) TO STDOUT (DELIMITER ' ');" },
-	sub { "SELECT 'n', snowflake_nextval(shard), $CLOCK FROM snowflake_leases(), generate_series(1, 5) WHERE held;" },
+	sub { "SELECT 'n', snowflake_nextval(shard), $CLOCK FROM $_[0], generate_series(1, 5);" },
 	sub { "INSERT INTO events (how) VALUES ('one') RETURNING " . of_id('P') . ';' },
 	sub { "INSERT INTO clicks (how) VALUES ('one') RETURNING " . of_id('P') . ';' },
 	sub { "INSERT INTO events (how) SELECT 'many' FROM generate_series(1, 30) RETURNING " . of_id('P') . ';' },
-	sub { "INSERT INTO events SELECT snowflake_nextval(shard), 'named shard' FROM snowflake_leases() WHERE held RETURNING " . of_id('N') . ';' },
+	sub { "INSERT INTO events SELECT snowflake_nextval(shard), 'named shard' FROM $_[0] RETURNING " . of_id('N') . ';' },
 	sub { "COPY events (how) FROM STDIN;\n" . "copied\n" x 30 . '\.' },
 	sub { "COPY clicks (how) FROM STDIN;\n" . "copied\n" x 10 . '\.' },
 	sub { "PREPARE write(text) AS INSERT INTO clicks (how) VALUES (\$1) RETURNING " . of_id('P') . ";\n" . "EXECUTE write('planned');\n" x 7 . 'DEALLOCATE write;' },
@@ -158,14 +158,15 @@ my @ways = (
 		  . (rand() < 0.2 ? 'ROLLBACK' : 'COMMIT') . " PREPARED '$gid';";
 	});
 
-# One that "only_mints" leaves the tables alone.
+# "shards" gives the shards that the server has, as an item of FROM.  One that
+# "only_mints" leaves the tables alone.
 sub writer_of
 {
-	my (%options) = @_;
+	my ($shards, %options) = @_;
 	my @mine = $options{only_mints} ? @ways[ 0 .. 4 ] : @ways;
 
 	return sub {
-		return join("\n", map { one_of(@mine)->(), 'SELECT pg_sleep(' . rand(0.2) . ') \g /dev/null' } 1 .. 25) . "\n";
+		return join("\n", map { one_of(@mine)->($shards), 'SELECT pg_sleep(' . rand(0.2) . ') \g /dev/null' } 1 .. 25) . "\n";
 	};
 }
 
