@@ -7,7 +7,7 @@
 #
 # - what a queue does with the same calls that gives out 16 ids in each tick.
 #   The generator must do the same, whatever else the machine is doing.
-# - what the page's function expects of calls at random times at that rate.
+# - what doc/expected_waits.sql expects of calls at random times at that rate.
 #   That needs calls at random times: on a busy machine pgbench comes late and
 #   then makes up for it, which shows in their dispersion, and counts for
 #   nothing.
@@ -33,7 +33,7 @@ my $IDS = 16;                                             # in a tick of a shard
 my $TICKS = 20;                                           # in a second
 
 my $here = "$FindBin::RealBin/capacity";
-my $formula = contents("$here/expected_waits.sql");
+my $formula = contents("$FindBin::RealBin/../doc/expected_waits.sql");
 
 # Are the shares, and the ticks that go with them, equal?
 sub equal

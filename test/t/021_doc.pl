@@ -21,7 +21,7 @@ for my $page ('choosing', 'reference', 'pagination', 'partitions', 'sharding', '
 	my $node = new_server($page, conf => "timezone = 'UTC'");
 
 	cmp_ok(scalar(fenced_blocks($text)), '>', 1, "$page has examples");
-	$node->safe_psql('postgres', slurp_file("$top/bench/capacity/expected_waits.sql")) if $page eq 'capacity';
+	$node->safe_psql('postgres', slurp_file("$top/doc/expected_waits.sql")) if $page eq 'capacity';
 	page_runs($node, $page, $text);
 	$node->stop;
 }

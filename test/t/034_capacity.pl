@@ -1,4 +1,4 @@
-# What bench/capacity/expected_waits.sql expects of calls that come at random: its function agrees
+# What doc/expected_waits.sql expects of calls that come at random: its function agrees
 # with a simulation of the queue, and the generator does with calls what such a
 # queue does.  The latter is measured by bench/run.sh --only capacity for longer; how busy
 # the machine is plays no part, since the queue gets the calls as they came.
@@ -20,7 +20,7 @@ fsync = off
 snowflake.shards = '0'
 snowflake.layout = 'epoch=2026-01-01 unit=20ms fields=timestamp:39,shard:8,sequence:4'
 CONF
-$node->safe_psql('postgres', join('', map { slurp_file("$top/bench/capacity/$_.sql") } 'expected_waits', 'setup'));
+$node->safe_psql('postgres', join('', map { slurp_file("$top/$_.sql") } 'doc/expected_waits', 'bench/capacity/setup'));
 
 # Are two numbers equal up to a factor, or to what does not matter?
 sub about
