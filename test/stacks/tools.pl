@@ -217,6 +217,8 @@ SQL
 			is(query("SELECT id, url FROM $table WHERE id = $id"), "$id|a", "postgres_fdw: $table");
 			like(query("EXPLAIN (VERBOSE, COSTS OFF) SELECT url FROM $table WHERE id::snowflake >= timestamptz '2026-01-01Z' AND id = $id"),
 				qr/Remote SQL: .* WHERE .*20065\d+.* AND .*$id/, "postgres_fdw: $table: conditions go there");
+			unlike(query("EXPLAIN (VERBOSE, COSTS OFF) SELECT url FROM $table WHERE id::snowflake >= now() - interval '1 day'"),
+				qr/Remote SQL: .* WHERE/, "postgres_fdw: $table: but not one with now()");
 		}
 	});
 
