@@ -30,7 +30,7 @@ figures.  The full run takes half an hour on two cores and 5 GB of disk; it writ
 bench/results, and the tables of README.md and doc/speed.md.
 
   --quick       a run of some minutes, to see where one is
-  --smoke       everything once and next to nothing of it: does it work?
+  --smoke       all but instructions once, and next to nothing of it: does it work?
   --readme      measure nothing; make the tables of README.md and doc/speed.md, and
                 the plots, from bench/results/results.csv
   --only TOPIC  measure only this: $(topics measure)
@@ -76,7 +76,7 @@ have_postgres() {
 }
 
 main() {
-    local mode csv root
+    local mode csv root topic
     parse_options 'quick smoke readme only=TOPIC pg=MAJOR pgedge=DIR' "$@"
     exclude_each_other quick smoke readme
     if [[ $readme ]]; then
@@ -102,6 +102,7 @@ main() {
 
     say 'Measured:'
     report print "$csv"
+    [[ $mode != smoke || $only ]] || for topic in capacity registry; do as_tester perl bench/run.pl smoke '' "$topic"; done
     [[ $mode == whole && -z $only ]] || exit 0
     cat "$csv" >"$RESULTS/results.csv"
     write_pages

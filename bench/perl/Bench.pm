@@ -13,6 +13,7 @@ use warnings FATAL => 'all';
 
 use Exporter 'import';
 use Figures;
+use File::Path qw(rmtree);
 
 our @EXPORT = qw(
   by_mode measurement turns run_rounds record record_machine
@@ -143,6 +144,11 @@ sub start_server
 	@ENV{qw(PGDATA PGHOST PGUSER PGDATABASE)} = ("$home/data", $home, 'postgres', 'postgres');
 	STDOUT->autoflush(1);
 	print 'Building snowflake and starting a server of ', output_of('postgres', '--version');
+	if (-e $ENV{PGDATA})    # another topic's
+	{
+		output_of('pg_ctl', 'stop', '--silent', '--mode=immediate');
+		rmtree($ENV{PGDATA});
+	}
 	output_of('bash', 'test/stage.sh', "$home/stage");
 	output_of('initdb', '--no-sync', '--auth=trust', '--username=postgres', '--encoding=UTF8');
 	open(my $conf, '>>', "$ENV{PGDATA}/postgresql.conf") or die "could not open postgresql.conf: $!\n";
