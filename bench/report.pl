@@ -19,8 +19,8 @@ use Tables;
 
 sub run
 {
-	return sprintf("A %s run of `bench/run.sh` on %s with PostgreSQL %s, on %s cores (%s).\n",
-		machine('run'), machine('day'), machine('PostgreSQL') =~ s/ .*//r, machine('cores'), machine('processor'));
+	return sprintf("A %s run, `%s`, on %s, of commit %s, with PostgreSQL %s, on %s cores (%s).\n",
+		machine('run'), machine('command'), machine('day'), machine('commit'), machine('PostgreSQL') =~ s/ .*//r, machine('cores'), machine('processor'));
 }
 
 my ($what, $results, $where) = @ARGV;

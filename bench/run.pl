@@ -28,6 +28,8 @@ sub describe_machine
 
 	record_machine('run', $Bench::mode);
 	record_machine('day', query("SELECT current_date"));
+	record_machine('command', $ENV{BENCH_COMMAND});
+	record_machine('commit', $ENV{BENCH_COMMIT} || 'unknown');
 	record_machine('processor', said(q(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)));
 	record_machine('cores', said('nproc'));
 	record_machine('memory', said(q(awk '/^MemTotal/ { printf "%.1f GB", $2 / 1024 ^ 2 }' /proc/meminfo)));

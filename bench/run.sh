@@ -76,7 +76,7 @@ have_postgres() {
 }
 
 main() {
-    local mode csv root topic
+    local mode csv root topic command_line=$*
     parse_options 'quick smoke readme only=TOPIC pg=MAJOR pgedge=DIR' "$@"
     exclude_each_other quick smoke readme
     if [[ $readme ]]; then
@@ -96,7 +96,9 @@ main() {
         install -D -m 644 "$pgedge/snowflake.so" "$ROOT$COPY/pgedge/snowflake.so"
         own_copy
     fi
-    as_tester perl bench/run.pl "$mode" ../tmp/results.csv ${only:+"$only"}
+    as_tester env BENCH_COMMAND="bench/run.sh $command_line" \
+        BENCH_COMMIT="$(git -c safe.directory='*' -C "$SOURCE" describe --always --dirty 2>/dev/null)" \
+        perl bench/run.pl "$mode" ../tmp/results.csv ${only:+"$only"}
     csv=$ROOT$COPY/tmp/results.csv
     [[ -s $csv ]] || exit 0     # it was apart
 
