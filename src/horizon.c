@@ -108,7 +108,6 @@ PG_FUNCTION_INFO_V1(snowflake_accept_clone);
 typedef struct HorizonState
 {
 	pg_atomic_uint64 wanted_tick; /* in which a session is about to mint */
-	bool			 is_open;	  /* the found horizon is in force */
 	HorizonView		 view;
 	Worker			 worker;
 } HorizonState;
@@ -179,18 +178,6 @@ horizon_ask_for_renewal(int64 tick)
 										   (uint64) tick))
 		;
 	worker_wake(&state->worker);
-}
-
-/* Is the horizon that was found at the start in force, and the server known? */
-bool
-horizon_is_open(void)
-{
-	bool is_open;
-
-	LWLockAcquire(horizon_lock, LW_SHARED);
-	is_open = state->is_open;
-	LWLockRelease(horizon_lock);
-	return is_open;
 }
 
 /* Raise the last attempt's error, if it failed and ended after the given. */
@@ -381,7 +368,7 @@ open_horizon(Trouble *trouble)
 	ServerChange change;
 	int64		 found;
 
-	if (!state->is_open)
+	if (!bounds_are_known())
 	{
 		if (!read_records(trouble))
 			return false;
@@ -393,7 +380,7 @@ open_horizon(Trouble *trouble)
 			return false;
 		server_note_change(&change);
 	}
-	if (state->is_open || server_layout_differs())
+	if (bounds_are_known() || server_layout_differs())
 		return true;
 	found = FAULT(horizon_found) ?
 				0 :
@@ -401,9 +388,8 @@ open_horizon(Trouble *trouble)
 	bounds_raise(&bounds->found_horizon, found);
 	bounds_raise(&bounds->latest, found);
 	bounds_raise(&bounds->renew, found);
-	LWLockAcquire(horizon_lock, LW_EXCLUSIVE);
-	state->is_open = true;
-	LWLockRelease(horizon_lock);
+	pg_write_barrier();
+	pg_atomic_write_u32(&bounds->are_known, true);
 	return true;
 }
 

@@ -33,7 +33,6 @@ extern Size horizon_shmem_size(void);
 extern void horizon_shmem_startup(void);
 
 extern void horizon_ask_for_renewal(int64 tick);
-extern bool horizon_is_open(void);
 extern void horizon_wait(WorkerWait *wait, int64 tick);
 extern void horizon_wait_for_first(int64 tick);
 extern void horizon_view(HorizonView *view);

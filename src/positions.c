@@ -79,6 +79,7 @@ positions_shmem_startup(void)
 	pg_atomic_init_u64(&bounds->horizon, 0);
 	pg_atomic_init_u64(&bounds->renew, 0);
 	pg_atomic_init_u64(&bounds->found_horizon, 0);
+	pg_atomic_init_u32(&bounds->are_known, false);
 	pg_atomic_init_u64(&positions->reset_at, (uint64) GetCurrentTimestamp());
 	pg_atomic_init_u64(&positions->log_clock_after, 0);
 	for (int64 i = 0; i <= layout_last_shard(settings_layout()); i++)

@@ -14,6 +14,7 @@ typedef struct Bounds
 	pg_atomic_uint64 horizon; /* the first tick that is not on disk; 0: none */
 	pg_atomic_uint64 renew;	  /* from this tick on, ask for a renewal */
 	pg_atomic_uint64 found_horizon; /* the horizon that was found at the start */
+	pg_atomic_uint32 are_known;		/* the found horizon is in force */
 } Bounds;
 
 /* The last position of a shard that is closed; it has a successor. */
@@ -84,6 +85,16 @@ bounds_read(int64 *horizon, int64 *latest)
 	pg_read_barrier();
 	if (FAULT(horizon_read_first))
 		*horizon = (int64) pg_atomic_read_u64(&shared->horizon);
+}
+
+/* Is the horizon that was found at the start in force, and the server known? */
+static inline bool
+bounds_are_known(void)
+{
+	bool known = pg_atomic_read_u32(&bounds->are_known) != 0;
+
+	pg_read_barrier();
+	return known;
 }
 
 /* The only way to change a bound. */

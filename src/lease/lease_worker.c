@@ -80,7 +80,6 @@
 #include "clock.h"
 #include "compat.h"
 #include "errors.h"
-#include "horizon.h"
 #include "identity.h"
 #include "layout.h"
 #include "lease_record.h"
@@ -642,7 +641,7 @@ work(void)
 	if (!has_begun)
 	{
 		/* who this server is, and what it may have minted, has to be known */
-		if (!horizon_is_open())
+		if (!bounds_are_known())
 			return;
 		begin();
 	}
