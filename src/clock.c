@@ -21,10 +21,9 @@
 
 #include "clock.h"
 #include "compat.h"
-#include "layout.h"
 
 /* The server's waits count whole milliseconds; shorter ones sleep. */
-#define LATCH_WAIT_US (2 * US_PER_MS)
+#define LATCH_WAIT_MS 2
 
 int64
 steady_clock_us(void)
@@ -60,6 +59,7 @@ may_log_now(pg_atomic_uint64 *after, int64 interval_us)
 int64
 wait_outside_locks(int64 us, WaitName *event, ConditionVariable *condition)
 {
+	int64 ms = us / 1000;
 	int64 began_us;
 
 	if (event->number == 0)
@@ -67,13 +67,12 @@ wait_outside_locks(int64 us, WaitName *event, ConditionVariable *condition)
 	CHECK_FOR_INTERRUPTS();
 	began_us = steady_clock_us();
 	if (condition != NULL)
-		(void) ConditionVariableTimedSleep(condition, us / US_PER_MS,
-										   event->number);
-	else if (us >= LATCH_WAIT_US)
+		(void) ConditionVariableTimedSleep(condition, ms, event->number);
+	else if (ms >= LATCH_WAIT_MS)
 	{
 		(void) WaitLatch(MyLatch,
-						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 us / US_PER_MS, event->number);
+						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms,
+						 event->number);
 		ResetLatch(MyLatch);
 	}
 	else

@@ -83,13 +83,10 @@ static void
 remember_layout(FunctionCallInfo fcinfo, CallSite *site, const char *text,
 				size_t length)
 {
-	LayoutError error;
-
 	if (site->layout_text != NULL)
 		pfree(site->layout_text);
 	site->layout_text = NULL;
-	if (!layout_parse(text, length, &site->layout, &error))
-		report_invalid_layout(&error);
+	read_layout_or_fail(text, length, &site->layout);
 	site->layout_length = length;
 	site->layout_text =
 		MemoryContextAlloc(fcinfo->flinfo->fn_mcxt, Max(length, 1));

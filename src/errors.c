@@ -17,10 +17,6 @@
 #include "utils/varlena.h"
 
 #include "errors.h"
-#include "shards.h"
-
-/* holds as many shards as a message shows */
-#define SHARDS_TEXT_SIZE 200
 
 /* The preset whose name is most like one that is none; NULL if none is. */
 static const char *
@@ -70,12 +66,16 @@ hint_of_layout(const LayoutError *error)
 	return hint.data;
 }
 
+/* The layout that a text names; else an error. */
 void
-report_invalid_layout(const LayoutError *error)
+read_layout_or_fail(const char *text, size_t length, Layout *layout)
 {
-	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					errmsg("invalid layout: %s", error->message),
-					errhint("%s", hint_of_layout(error))));
+	LayoutError error;
+
+	if (!layout_parse(text, length, layout, &error))
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("invalid layout: %s", error.message),
+						errhint("%s", hint_of_layout(&error))));
 }
 
 /* What messages call a layout: the preset's name or the specification. */
@@ -117,14 +117,11 @@ duration_text(int64 us)
 	return psprintf(INT64_FORMAT " days", s / SECS_PER_DAY);
 }
 
-/* Shards, which are in ascending order, as a list; of many, the first. */
+/* A random number, such as a server's: 16 hexadecimal digits. */
 char *
-shards_text(const int32 *shard, int count)
+number_text(uint64 number)
 {
-	char *text = palloc(SHARDS_TEXT_SIZE);
-
-	shards_format(shard, count, text, SHARDS_TEXT_SIZE);
-	return text;
+	return psprintf("%08x%08x", (uint32) (number >> 32), (uint32) number);
 }
 
 /* A shard or a sequence number is not from 0 to "last". */

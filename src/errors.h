@@ -8,14 +8,16 @@
 #include "compat.h"
 #include "layout.h"
 
+extern void read_layout_or_fail(const char *text, size_t length,
+								Layout *layout);
+
 /* texts, allocated */
 extern char *hint_of_layout(const LayoutError *error);
 extern char *layout_name(const Layout *layout);
 extern char *time_text(TimestampTz time);
 extern char *duration_text(int64 us);
-extern char *shards_text(const int32 *shard, int count);
+extern char *number_text(uint64 number);
 
-pg_noreturn extern void report_invalid_layout(const LayoutError *error);
 pg_noreturn extern void report_part_range(const Layout *layout,
 										  const char *part, int32 value,
 										  int64 last);

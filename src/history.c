@@ -83,9 +83,8 @@ argument(WindowObject window, int number)
 static Layout
 layout_of_call(FunctionCallInfo fcinfo, WindowObject window)
 {
-	Layout		layout;
-	LayoutError error;
-	text	   *name;
+	Layout layout;
+	text  *name;
 
 	if (PG_NARGS() <= ARG_LAYOUT)
 		return *server_layout();
@@ -94,9 +93,7 @@ layout_of_call(FunctionCallInfo fcinfo, WindowObject window)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("layout of snowflake_history must be a constant")));
 	name = DatumGetTextPP(argument(window, ARG_LAYOUT));
-	if (!layout_parse(VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name), &layout,
-					  &error))
-		report_invalid_layout(&error);
+	read_layout_or_fail(VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name), &layout);
 	return layout;
 }
 

@@ -77,7 +77,6 @@
 
 #include "clock.h"
 #include "compat.h"
-#include "errors.h"
 #include "horizon.h"
 #include "layout.h"
 #include "lease_table.h"
@@ -98,9 +97,6 @@ PG_FUNCTION_INFO_V1(snowflake_accept_clone);
 
 /* A single renewal that took longer than this may have been an accident. */
 #define CREDIBLE_RENEWAL_US (60 * USECS_PER_SEC)
-
-/* When the log begins to tell that the layout expires. */
-#define EXPIRY_NOTICE_US (USECS_PER_DAY * 2 * 365)
 
 /* No session wants anything of the worker. */
 #define WANTED_BY_NOBODY (HORIZON_OPEN_ONLY - 1)
@@ -394,26 +390,6 @@ open_horizon(Trouble *trouble)
 }
 
 /*
- * Warn in the log that the layout expires, once a day from two years before: a
- * change of the layout takes preparation.
- */
-static void
-warn_of_expiry(const Layout *layout, TimestampTz horizon)
-{
-	static pg_atomic_uint64 log_after; /* the worker's alone, 0 at first */
-	TimestampTz last = layout_time_of_tick(layout, layout->last_mint_tick);
-
-	if (last - horizon < EXPIRY_NOTICE_US &&
-		may_log_now(&log_after, USECS_PER_DAY))
-		ereport(LOG, (errmsg("the layout of snowflake ids expires at %s",
-							 time_text(last)),
-					  errdetail("That is the last time that layout \"%s\" can "
-								"hold. Minting ends then.",
-								layout_name(layout)),
-					  errhint("Plan the change to another layout.")));
-}
-
-/*
  * How long the next renewal is expected to take, given how long the last one
  * took: just as long.
  *
@@ -446,7 +422,6 @@ store_horizon(TimestampTz horizon, int64 *renewal_us, Trouble *trouble)
 	LWLockAcquire(horizon_lock, LW_EXCLUSIVE);
 	state->view.renewed_at = GetCurrentTimestamp();
 	LWLockRelease(horizon_lock);
-	warn_of_expiry(settings_layout(), horizon);
 	*renewal_us = expected_us(steady_clock_us() - began_us);
 	return true;
 }

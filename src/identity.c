@@ -332,10 +332,3 @@ identity_forget_place(Identity *identity)
 	identity->born = 0;
 	memset(identity->host, 0, sizeof(identity->host));
 }
-
-/* A random number as people see it: 16 hexadecimal digits. */
-char *
-identity_text(uint64 number)
-{
-	return psprintf("%08x%08x", (uint32) (number >> 32), (uint32) number);
-}

@@ -57,7 +57,6 @@ extern void		 identity_follow(Identity *self, const Identity *primary);
 extern void		 identity_draw_incarnation(Identity *self);
 extern void		 identity_accept(Identity *self);
 extern void		 identity_forget_place(Identity *identity);
-extern char		*identity_text(uint64 number);
 extern uint64	 identity_random(void);
 
 extern bool identity_find_place(const char *file, Place *place);

@@ -3,8 +3,8 @@
  * layout.c
  *	  How 64 bits are divided into a timestamp, a shard and a sequence number.
  *
- * The arithmetic of layouts that does not fit an inline function; the rest is
- * in layout.h.  layout_text.c builds layouts and states their invariants.
+ * The arithmetic of layouts that does not fit an inline function, and how a
+ * message quotes a text; the rest is in layout.h.  layout_text.c builds layouts and states their invariants.
  *
  * Nothing here knows of the server, its settings or the other files, and
  * nothing here has state: there is nothing to lock.
@@ -130,4 +130,42 @@ layout_first_tick_from(const Layout *layout, TimestampTz time)
 	if (layout_time_of_tick(layout, tick) < time)
 		tick++;
 	return Min(Max(tick, 0), layout->last_mint_tick + 1);
+}
+
+/*
+ * How much of a user's text a message quotes: up to 60 characters, and none
+ * from the first on that is no printable ASCII, so that a message is one line
+ * and no character of it is cut apart, whatever the encoding.
+ */
+int
+layout_quotable(const char *start, const char *end)
+{
+	int length = 0;
+
+	while (start + length < end && length < 60 && start[length] >= ' ' &&
+		   start[length] <= '~')
+		length++;
+	return length;
+}
+
+/*
+ * A user's text as a message quotes it: in printable ASCII, other bytes escaped,
+ * so that nobody looks for a character that is not shown.
+ */
+char *
+layout_quote(const char *start, const char *end, char *quote)
+{
+	char *to = quote;
+
+	for (; start < end && to < quote + LAYOUT_QUOTE_SIZE - 8; start++)
+	{
+		if (*start == '\n')
+			to += sprintf(to, "\\n");
+		else if (layout_quotable(start, start + 1) == 0)
+			to += sprintf(to, "\\x%02x", (unsigned char) *start);
+		else
+			*to++ = *start;
+	}
+	strlcpy(to, start < end ? "..." : "", quote + LAYOUT_QUOTE_SIZE - to);
+	return quote;
 }

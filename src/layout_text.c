@@ -115,44 +115,6 @@ typedef struct Span
 
 /* --- Reading text ------------------------------------------------------- */
 
-/*
- * How much of a user's text a message quotes: up to 60 characters, and none
- * from the first on that is no printable ASCII, so that a message is one line
- * and no character of it is cut apart, whatever the encoding.
- */
-int
-layout_quotable(const char *start, const char *end)
-{
-	int length = 0;
-
-	while (start + length < end && length < 60 && start[length] >= ' ' &&
-		   start[length] <= '~')
-		length++;
-	return length;
-}
-
-/*
- * A user's text as a message quotes it: in printable ASCII, other bytes escaped,
- * so that nobody looks for a character that is not shown.
- */
-char *
-layout_quote(const char *start, const char *end, char *quote)
-{
-	char *to = quote;
-
-	for (; start < end && to < quote + LAYOUT_QUOTE_SIZE - 8; start++)
-	{
-		if (*start == '\n')
-			to += sprintf(to, "\\n");
-		else if (layout_quotable(start, start + 1) == 0)
-			to += sprintf(to, "\\x%02x", (unsigned char) *start);
-		else
-			*to++ = *start;
-	}
-	strlcpy(to, start < end ? "..." : "", quote + LAYOUT_QUOTE_SIZE - to);
-	return quote;
-}
-
 /* Keep the reason and return false, so that callers can "return fail(...)". */
 static bool pg_attribute_printf(2, 3)
 	fail(LayoutError *error, const char *format, ...)

@@ -612,7 +612,7 @@ begin_to_mint(void)
 	if (my_slot == NULL || !has_minted() || settings_refuse_clone)
 		check_process();
 	if (my_hold == HOLDS_NOTHING)
-		session_hold_mark();
+		session_hold_mark((int64) pg_atomic_read_u64(&bounds->latest));
 }
 
 /* The slot to mint with. */

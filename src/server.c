@@ -93,6 +93,9 @@ typedef struct ServerState
 	Trouble layout_trouble;		 /* with the file of the layout */
 } ServerState;
 
+/* When the log begins to tell that the layout expires. */
+#define EXPIRY_NOTICE_US (USECS_PER_DAY * 2 * 365)
+
 /* How long a call waits for a new server's record, and looks for it. */
 #define RECORD_PATIENCE_US INT64CONST(5000000)
 #define RECORD_POLL_US INT64CONST(10000)
@@ -201,8 +204,8 @@ report_clone(int level, const Identity *self)
 		(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 		 errmsg("this server is a clone of another server"),
 		 errdetail("It is incarnation %s, a clone of %s: %s.",
-				   identity_text(self->incarnation),
-				   identity_text(self->clone_of), self->evidence),
+				   number_text(self->incarnation), number_text(self->clone_of),
+				   self->evidence),
 		 errhint(
 			 "Give it other shards than its original's. When it has them, or when the original is gone for good, call snowflake_accept_clone().")));
 }
@@ -350,6 +353,26 @@ server_horizon(void)
 	return server->recorded.horizon;
 }
 
+/*
+ * Warn in the log that the layout expires, once a day from two years before: a
+ * change of the layout takes preparation.
+ */
+static void
+warn_of_expiry(const Layout *layout, TimestampTz horizon)
+{
+	static pg_atomic_uint64 log_after; /* the worker's alone, 0 at first */
+	TimestampTz last = layout_time_of_tick(layout, layout->last_mint_tick);
+
+	if (last - horizon < EXPIRY_NOTICE_US &&
+		may_log_now(&log_after, USECS_PER_DAY))
+		ereport(LOG, (errmsg("the layout of snowflake ids expires at %s",
+							 time_text(last)),
+					  errdetail("That is the last time that layout \"%s\" can "
+								"hold. Minting ends then.",
+								layout_name(layout)),
+					  errhint("Plan the change to another layout.")));
+}
+
 /* A record with a later horizon is on disk and logged. */
 void
 server_note_renewal(const Record *record)
@@ -357,6 +380,7 @@ server_note_renewal(const Record *record)
 	LWLockAcquire(server_lock, LW_EXCLUSIVE);
 	server->recorded.horizon = record->horizon;
 	LWLockRelease(server_lock);
+	warn_of_expiry(settings_layout(), record->horizon);
 }
 
 /*

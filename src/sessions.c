@@ -22,7 +22,6 @@
 #include "storage/spin.h"
 
 #include "compat.h"
-#include "positions.h"
 #include "sessions.h"
 
 /* Each in a cache line of its own, so that neighbours do not disturb. */
@@ -107,15 +106,14 @@ session_count_wait(int64 us)
 /* --- Holding the mark -------------------------------------------------------- */
 
 /*
- * Hold the mark at the latest tick.  That is in the slot before read_tick() reads
+ * Hold the mark at the latest tick, which was just read.  That is in the slot before read_tick() reads
  * the latest tick: see mark.c for why the barrier is needed.
  */
 void
-session_hold_mark(void)
+session_hold_mark(int64 latest_tick)
 {
 	pg_atomic_write_u64(&my_slot->first_id, (uint64) NO_ID);
-	pg_atomic_write_u64(&my_slot->mark_tick,
-						pg_atomic_read_u64(&bounds->latest));
+	pg_atomic_write_u64(&my_slot->mark_tick, (uint64) latest_tick);
 	if (!FAULT(hold_barrier))
 		pg_memory_barrier();
 	my_hold = HOLDS_LATEST;

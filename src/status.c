@@ -20,7 +20,6 @@
 #include "compat.h"
 #include "errors.h"
 #include "horizon.h"
-#include "identity.h"
 #include "layout.h"
 #include "lease_wait.h"
 #include "positions.h"
@@ -98,10 +97,8 @@ snowflake_layouts(PG_FUNCTION_ARGS)
 	{
 		const LayoutPreset *preset = &layout_presets[i];
 		Layout				layout;
-		LayoutError			error;
 
-		if (!layout_parse(preset->name, strlen(preset->name), &layout, &error))
-			report_invalid_layout(&error);
+		read_layout_or_fail(preset->name, strlen(preset->name), &layout);
 		put_layout(result, &layout, preset->name, preset->source,
 				   preset == own_preset);
 	}
@@ -224,9 +221,9 @@ snowflake_horizon(PG_FUNCTION_ARGS)
 			worker.waits_for == WAITS_FOR_NOTHING);
 	row_add_text(&row, server.self.incarnation == 0 || server.self.standby ?
 						   NULL :
-						   identity_text(server.self.incarnation));
+						   number_text(server.self.incarnation));
 	row_add_text(&row,
-				 server.is_clone ? identity_text(server.self.clone_of) : NULL);
+				 server.is_clone ? number_text(server.self.clone_of) : NULL);
 	row_add_text(&row, server.is_clone ? server.self.evidence : NULL);
 	PG_RETURN_DATUM(row_datum(type, &row));
 }
@@ -338,7 +335,7 @@ snowflake_lease_status(PG_FUNCTION_ARGS)
 					   now->end > GetCurrentTimestamp() ? "held" :
 														  "ended");
 	row_add_text(&row,
-				 report->holder != 0 ? identity_text(report->holder) : NULL);
+				 report->holder != 0 ? number_text(report->holder) : NULL);
 	row_add(&row, Int32GetDatum(now->count), false);
 	row_add(&row, TimestampTzGetDatum(now->end),
 			TIMESTAMP_NOT_FINITE(now->end));

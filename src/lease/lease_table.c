@@ -44,6 +44,10 @@
 #include "positions.h"
 #include "server.h"
 #include "settings.h"
+#include "shards.h"
+
+/* holds as many shards as a message shows */
+#define SHARDS_TEXT_SIZE 200
 
 static LeaseTable *table = NULL;
 static bool		  *set_aside = NULL; /* for each shard, behind the table */
@@ -454,4 +458,14 @@ leases_own_shards(void)
 	if (before != NULL)
 		pfree(before);
 	return own;
+}
+
+/* Shards, which are in ascending order, as a list; of many, the first. */
+char *
+leases_text(const int32 *shard, int count)
+{
+	char *text = palloc(SHARDS_TEXT_SIZE);
+
+	shards_format(shard, count, text, SHARDS_TEXT_SIZE);
+	return text;
 }

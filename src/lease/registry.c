@@ -46,6 +46,7 @@
 
 #include "compat.h"
 #include "conninfo.h"
+#include "errors.h"
 #include "identity.h"
 #include "layout.h"
 #include "registry.h"
@@ -447,9 +448,9 @@ format_call(const char *function, const LeaseCaller *caller,
 					"', confirmed => bigint '" INT64_FORMAT
 					"', registry => nullif('%s', '%s')::text, %s); COMMIT",
 					TIMEOUT_MS, registry_answer_columns, schema, function,
-					identity_text(caller->holder), caller->fence, caller->next,
-					caller->confirmed, identity_text(caller->registry),
-					identity_text(0), arguments);
+					number_text(caller->holder), caller->fence, caller->next,
+					caller->confirmed, number_text(caller->registry),
+					number_text(0), arguments);
 }
 
 /* What both functions are told besides who calls: which server it is. */

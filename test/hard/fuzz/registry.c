@@ -163,7 +163,7 @@ layout_quote(const char *start, const char *end, char *quote)
 }
 
 char *
-identity_text(uint64 number)
+number_text(uint64 number)
 {
 	return psprintf("%016" INT64_MODIFIER "x", number);
 }
