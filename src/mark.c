@@ -43,20 +43,20 @@
  *	- Had T cleared its slot before?  Then T had entered the ring or the table
  *	  before, and was still in one of them when the reader looked there, since what
  *	  leaves the table goes to the ring.  It counts, as the snapshot does not see it.
- *	  Or others had taken its place in the ring: see below.
+ *	  Or others had taken its entry in the ring: see below.
  * A row that the snapshot sees is read, and whatever becomes visible later is not
  * below the mark.  So each row is read once, whichever transactions run.
  *
  * The ring takes no lock, and nobody waits for another one there.  Who enters takes a
- * ticket, which only grows and gives the place; marks the place as under way; reads
- * the latest completed xid; fills the place; and marks it as written, with the ticket.
- *	- A place that is under way is nobody else's.  A process may be stopped just there,
- *	  while the ring goes round; who then draws that place draws another ticket.  So
+ * ticket, which only grows and gives the entry; marks the entry as under way; reads
+ * the latest completed xid; fills the entry; and marks it as written, with the ticket.
+ *	- An entry that is under way is nobody else's.  A process may be stopped just there,
+ *	  while the ring goes round; who then draws that entry draws another ticket.  So
  *	  does who was stopped before that, and finds a later ticket's mark.
- *	- The reader goes back from the last ticket that was drawn.  A place that is not
+ *	- The reader goes back from the last ticket that was drawn.  An entry that is not
  *	  written with that ticket it passes over: who has the ticket had not cleared its
  *	  slot when the reader looked there, or entered with a later ticket.
- *	- A place that is written with a later ticket, or is when the reader has read it, is
+ *	- An entry that is written with a later ticket, or is when the reader has read it, is
  *	  lost, and so are all tickets before.
  *
  * How far back the ring reaches.  The server's latest completed xid only grows, and a
@@ -100,7 +100,7 @@
  * test/model/settled.pml has all that but the restart, for spin.
  *
  * A note about locking:
- *	- The ring: see above.  Only who has set a place's state to "under way" writes the
+ *	- The ring: see above.  Only who has set an entry's state to "under way" writes the
  *	  rest of it.
  *	- The table is read and written under settled_lock, an LWLock, which only those who
  *	  prepare transactions take, and who reads while there are some.  It is held while
@@ -161,12 +161,12 @@ typedef struct Minted
 } Minted;
 
 /* In the ring. */
-typedef struct RingPlace
+typedef struct RingEntry
 {
 	pg_atomic_uint64  state; /* 0 at first, then one of these: */
 	FullTransactionId after; /* the latest completed xid */
 	Minted			  transaction;
-} RingPlace;
+} RingEntry;
 
 #define UNDER_WAY(ticket) (2 * (ticket) + 1)
 #define WRITTEN(ticket) (2 * (ticket) + 2)
@@ -189,7 +189,7 @@ typedef struct View
 
 /* In shared memory, one piece. */
 static SettledState *settled = NULL;
-static RingPlace	*ring = NULL;
+static RingEntry	*ring = NULL;
 static Minted		*prepared = NULL;
 static LWLock		*settled_lock = NULL;
 
@@ -218,7 +218,7 @@ Size
 mark_shmem_size(void)
 {
 	return add_size(sizeof(SettledState),
-					add_size(mul_size(sizeof(RingPlace), ring_size()),
+					add_size(mul_size(sizeof(RingEntry), ring_size()),
 							 mul_size(sizeof(Minted), prepared_size())));
 }
 
@@ -229,7 +229,7 @@ mark_shmem_startup(void)
 
 	settled_lock = &GetNamedLWLockTranche(SERVER_LOCKS)[2].lock;
 	settled = ShmemInitStruct("snowflake settled", mark_shmem_size(), &found);
-	ring = (RingPlace *) (settled + 1);
+	ring = (RingEntry *) (settled + 1);
 	prepared = (Minted *) (ring + ring_size());
 	if (found)
 		return;
@@ -263,17 +263,17 @@ enter_ring(const Minted *transaction)
 	for (;;)
 	{
 		uint64	   ticket = pg_atomic_fetch_add_u64(&settled->tickets, 1);
-		RingPlace *place = &ring[ticket % ring_size()];
-		uint64	   state = pg_atomic_read_u64(&place->state);
+		RingEntry *entry = &ring[ticket % ring_size()];
+		uint64	   state = pg_atomic_read_u64(&entry->state);
 
 		if (IS_UNDER_WAY(state) || state > UNDER_WAY(ticket) ||
-			!pg_atomic_compare_exchange_u64(&place->state, &state,
+			!pg_atomic_compare_exchange_u64(&entry->state, &state,
 											UNDER_WAY(ticket)))
 			continue;
-		place->after = latest_completed_xid();
-		place->transaction = *transaction;
+		entry->after = latest_completed_xid();
+		entry->transaction = *transaction;
 		pg_write_barrier();
-		pg_atomic_write_u64(&place->state, WRITTEN(ticket));
+		pg_atomic_write_u64(&entry->state, WRITTEN(ticket));
 		return;
 	}
 }
@@ -499,21 +499,21 @@ note_unseen_prepared(const View *view, int64 *first)
 	LWLockRelease(settled_lock);
 }
 
-/* Copy what is in the place of a ticket, if it is written with that ticket. */
+/* Copy what is in the entry of a ticket, if it is written with that ticket. */
 static bool
-read_place(uint64 ticket, RingPlace *copy, bool *is_lost)
+read_entry(uint64 ticket, RingEntry *copy, bool *is_lost)
 {
-	RingPlace *place = &ring[ticket % ring_size()];
-	uint64	   state = pg_atomic_read_u64(&place->state);
+	RingEntry *entry = &ring[ticket % ring_size()];
+	uint64	   state = pg_atomic_read_u64(&entry->state);
 
 	if (state < WRITTEN(ticket))
 		return false;
 	pg_read_barrier();
-	copy->after = place->after;
-	copy->transaction = place->transaction;
+	copy->after = entry->after;
+	copy->transaction = entry->transaction;
 	pg_read_barrier();
 	*is_lost = !FAULT(ring_read_whole) &&
-			   pg_atomic_read_u64(&place->state) != WRITTEN(ticket);
+			   pg_atomic_read_u64(&entry->state) != WRITTEN(ticket);
 	return true;
 }
 
@@ -527,9 +527,9 @@ note_unseen_ended(const View *view, int64 *first)
 	for (uint64 i = 1; i <= tickets; i++)
 	{
 		bool	  is_lost = i > ring_size();
-		RingPlace place = {.after = InvalidFullTransactionId};
+		RingEntry entry = {.after = InvalidFullTransactionId};
 
-		if (!is_lost && !read_place(tickets - i, &place, &is_lost))
+		if (!is_lost && !read_entry(tickets - i, &entry, &is_lost))
 			continue;
 		if (is_lost && FAULT(ring_lost))
 			return;
@@ -538,9 +538,9 @@ note_unseen_ended(const View *view, int64 *first)
 				psprintf("More than %d transactions that minted ids have "
 						 "ended since the snapshot was taken.",
 						 ring_size()));
-		if (FullTransactionIdFollows(view->sees_after, place.after))
+		if (FullTransactionIdFollows(view->sees_after, entry.after))
 			return;
-		note_unseen(view, &place.transaction, first);
+		note_unseen(view, &entry.transaction, first);
 	}
 }
 

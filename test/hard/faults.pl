@@ -68,7 +68,7 @@ my @RULES = (
 	[ 'ring_entered', 'the mark is below what the snapshot does not see yet', 'settled' ],
 	[ 'ring_before_clear', 'a transaction enters the ring before it clears its slot', 'perturbed 046_settled' ],
 	[ 'slots_before_ring', 'the slots are read before the ring', 'perturbed 046_settled' ],
-	[ 'ring_read_whole', 'a place that changes while it is read is lost', undef, 'settled', 'NO_SECOND_LOOK' ],
+	[ 'ring_read_whole', 'an entry that changes while it is read is lost', undef, 'settled', 'NO_SECOND_LOOK' ],
 	[ 'ring_lost', 'a snapshot that is older than the ring gives no mark', '046_settled' ],
 	[ 'imported', 'an imported snapshot may follow another order', '074_feed_snapshots' ],
 	[ 'prepared_entered', 'a prepared transaction holds the mark', '046_settled' ],

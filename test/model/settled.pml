@@ -25,16 +25,16 @@
  *   CLEAR_BEFORE_RING    a transaction clears its slot, and then enters the ring
  *   RING_BEFORE_VISIBLE  it enters the ring, and then becomes visible
  *   NO_REACH             the reader does not ask how far back the ring reaches
- *   TICKETS_BEFORE_SLOTS it looks at the tickets, at the slots, and then at the places
+ *   TICKETS_BEFORE_SLOTS it looks at the tickets, at the slots, and then at the entries
  *   COMPLETED_BEFORE_TICKET
  *                        who enters reads the latest completed xid, and then draws a
  *                        ticket
  *   WRITTEN_BEFORE_FILLED
- *                        it marks a place as written, and then fills it
+ *                        it marks an entry as written, and then fills it
  *   FILLED_BEFORE_UNDER_WAY
- *                        it fills a place, and then marks it as under way
- *   NO_CLAIM             it writes to a place that another one is writing to
- *   NO_SECOND_LOOK       the reader does not look whether a place has changed
+ *                        it fills an entry, and then marks it as under way
+ *   NO_CLAIM             it writes to an entry that another one is writing to
+ *   NO_SECOND_LOOK       the reader does not look whether an entry has changed
  *   TRUSTS_IMPORTED      the reader takes an imported snapshot for the server's own
  *                        (with IMPORTED)
  *   NO_TABLE             a transaction that is prepared clears its slot, and that
@@ -142,7 +142,7 @@ inline become_visible(xid)
 	assert((ids[xid] & below(mark)) == 0)
 }
 
-/* May a place be written to, with this ticket? */
+/* May an entry be written to, with this ticket? */
 #if defined(NO_CLAIM)
 #define is_free(ticket) (state[(ticket) % RING] < under_way(ticket))
 #else
@@ -170,7 +170,7 @@ inline enter_ring(xid)
 		}
 	od;
 #ifdef NO_CLAIM
-	/* a step of its own only here: else nobody looks at the place meanwhile */
+	/* a step of its own only here: else nobody looks at the entry meanwhile */
 	atomic { after = completed };
 #endif
 #ifdef WRITTEN_BEFORE_FILLED

@@ -1,5 +1,5 @@
 # A process that is stopped just where it holds something of the feed: between its
-# ticket of the ring and the place, between the place and what goes there, and between
+# ticket of the ring and the entry, between the entry and what goes there, and between
 # holding the mark and its first id.  Nobody waits for it, however often the ring goes
 # round meanwhile, the mark is not above what it wrote, and no row is missed.
 #
@@ -110,15 +110,15 @@ sub state_of
 # A place of the code; what is true there of expressions; and whether the row is committed.
 my @places = (
 	{
-		name => 'between ticket and place',
-		line => line_of('mark.c', 'RingPlace *place = &ring[ticket % ring_size()];'),
+		name => 'between ticket and entry',
+		line => line_of('mark.c', 'RingEntry *entry = &ring[ticket % ring_size()];'),
 		print => [ 'settled->tickets.value', 'ring[settled->tickets.value - 1].state.value' ],
 		check => sub { my ($tickets, $state) = @_; return $tickets > 0 && $state == 0 },
 		is_committed => 1
 	},
 	{
-		name => 'between place and transaction',
-		line => line_of('mark.c', 'place->after = '),
+		name => 'between entry and transaction',
+		line => line_of('mark.c', 'entry->after = '),
 		print => [ 'settled->tickets.value', 'ring[settled->tickets.value - 1].state.value' ],
 		check => sub { my ($tickets, $state) = @_; return $state == 2 * ($tickets - 1) + 1 },
 		is_committed => 1
@@ -161,7 +161,7 @@ for my $place (@places)
 	my $mark = answer($older, 'SELECT snowflake_settled()');
 	answer($older, 'COMMIT');
 
-	# the ring goes round, up to the place of the one that is stopped
+	# the ring goes round, up to the entry of the one that is stopped
 	my $fillers = $ring_size - 2;
 	my $poller = start_session($node, 'DO $$ BEGIN FOR n IN 1 .. 5000 LOOP PERFORM snowflake_settled(); COMMIT; END LOOP; END $$');
 	in_parallel($node, 1, "DO \$\$ BEGIN FOR n IN 1 .. $fillers LOOP PERFORM pg_current_xact_id(), snowflake_nextval(); COMMIT; END LOOP; END \$\$");
@@ -175,7 +175,7 @@ for my $place (@places)
 	$id //= answered($writer);
 	answered($writer) if $place->{is_committed};
 	cmp_ok($mark, '<=', $id, "$name: the mark of a snapshot that does not see the row was not above it");
-	cmp_ok(answer($old, 'SELECT snowflake_settled()'), '<=', $last_id, "$name: nor has the ring lost the one that came to its place");
+	cmp_ok(answer($old, 'SELECT snowflake_settled()'), '<=', $last_id, "$name: nor has the ring lost the one that came to its entry");
 	answer($old, 'COMMIT');
 	is_deeply([ sort(poll_to_the_end($node)) ], [ 'last', 'meanwhile', 'stopped' ], "$name: all is read");
 	has_read_each_once($node, $name);
