@@ -38,6 +38,8 @@ my @words = (
 		],
 		not_in => qr{^(?:test|bench)/[^/]*\.sh$|^\.ci/run$|^test/hard/twins},    # these work in a copy of the tree
 	},
+	{ say => 'held', not => [qr/\bheld_tick\b|\bHeldWait\b|\bheld\.[ch]\b/], but => [] },
+	{ say => 'place', not => [qr/\bRingPlace\b|\bplace_(?:of|to)_\w+/], but => [] },
 	{
 		say => 'server',
 		not => [qr/\bclusters?\b/i],
@@ -178,7 +180,9 @@ my @wrong = (
 	[ 'exhausted', 'SnowflakeShardFull' ],
 	[ 'expires', "when the timestamp has run out" =~ s/run/ran/r ],
 	[ 'renew', 'The worker keeps the horizon' ],
-	[ 'sequence number', 'of a time, a shard and a sequence' ],);
+	[ 'sequence number', 'of a time, a shard and a sequence' ],
+	[ 'held', 'int64 held_tick;' ],
+	[ 'place', 'place_of_shard(own, shard)' ],);
 my @right = (
 	[ 'clone', 'works in a copy of the tree; COPY is the statement' ],
 	[ 'server', "initdb makes a database cluster, Citus'\ncluster" ],
