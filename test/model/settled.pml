@@ -48,7 +48,7 @@
  * What is what
  *
  *   here                in src/
- *   latest              Bounds.latest, in bounds.h
+ *   latest              Bounds.latest, in positions.h
  *   slot                SessionSlot.mark_tick, in sessions.c
  *   Writer              hold_mark(), read_tick(), settled_at_transaction_end()
  *   completed           the server's latest completed xid, plus one
