@@ -131,8 +131,7 @@ choose_majors() {
     [[ " ${SUPPORTED[*]} " == *" ${majors[0]} "* ]] || die "snowflake supports PostgreSQL ${SUPPORTED[*]}"
 }
 
-# ---------------------------------------------------------------------------
-# The tests
+# --- The tests
 
 # The names of scripts in a directory, in a place.  The last ones of t/ wait longest,
 # so they begin first.  Of many majors, a script whose head says "# Majors: one" runs
@@ -270,8 +269,7 @@ choose_names() {
     mapfile -t steps < <(for name in "${names[@]}"; do step_of "$name"; done | sort -u)
 }
 
-# ---------------------------------------------------------------------------
-# Packages
+# --- Packages
 
 # Is this test one of a server, or of a machine, that is not here?
 is_elsewhere() {
@@ -394,8 +392,6 @@ needs_root() {
     done
     wants stacks || wants packages || wants i386 || wants arm64
 }
-
-# ---------------------------------------------------------------------------
 
 places() { printf '%s\n' "${names[@]}" | sed -n 's,/.*,,p' | uniq; }
 

@@ -88,8 +88,7 @@ exclude_each_other() {
     ((${#given[@]} < 2)) || die "${given[0]} and ${given[1]} exclude each other"
 }
 
-# ---------------------------------------------------------------------------
-# Ending
+# --- Ending
 #
 # Commands that take long run as a child that we wait for, because bash does
 # not run a trap before the command in the foreground has ended.
@@ -151,8 +150,7 @@ trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-# ---------------------------------------------------------------------------
-# Packages: first we look at what is installed, then we ask apt
+# --- Packages: first we look at what is installed, then we ask apt
 
 as_root() {
     if ((EUID == 0)); then
@@ -327,8 +325,7 @@ have_root() {
     chmod 755 "$root"
 }
 
-# ---------------------------------------------------------------------------
-# The copy
+# --- The copy
 #
 # ROOT is the root directory of the machine in which the copy is used: empty
 # for this one, else a directory that holds another Debian.  COPY is the
@@ -392,8 +389,7 @@ as_tester() {
     fi
 }
 
-# ---------------------------------------------------------------------------
-# A server in the copy, of PostgreSQL $major
+# --- A server in the copy, of PostgreSQL $major
 
 # Run a command as the server's user; say what it said only if it fails.
 quietly() {

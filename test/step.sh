@@ -62,8 +62,7 @@ test_command() {
     return "$status"
 }
 
-# ---------------------------------------------------------------------------
-# Places
+# --- Places
 
 # Make this place, and leave what as_tester() needs for the other tests.
 make_place() {
@@ -203,8 +202,7 @@ copy_server() {
     LIBDIR=$COPY/server/${paths[1]}
 }
 
-# ---------------------------------------------------------------------------
-# The suites, through "make installcheck", which knows how each major wants
+# --- The suites, through "make installcheck", which knows how each major wants
 # them run
 
 installcheck() {
@@ -302,44 +300,16 @@ tolerate() {
     ("$@") | sed -u -e 's/^not ok.*/& # TODO too slow when lines are counted/' || true
 }
 
-# ---------------------------------------------------------------------------
-# Majors beside each other
-#
-# pg_upgrade wants two majors on one machine, and no Debian has two.  The old
-# one is brought into the root of the new one.  Programs run on a later Debian,
-# as far as they find the libraries that it no longer has; those have names of
-# their own there, so they disturb nobody.
-
-# Bring major $1 of root $2 (empty: this machine) into root $3.
-bring_major() {
-    local old=$1 from=$2 root=$3 library path have
-    tar -C "$from/" -cf - --exclude='*/bitcode' --exclude='*/llvmjit*' \
-        "usr/lib/postgresql/$old" "usr/share/postgresql/$old" "usr/include/postgresql/$old" |
-        tar -C "$root" -xf - || return 1
-    have=$(chroot "$root" ldconfig -p)
-    while read -r library path; do
-        [[ $have == *"	$library "* ]] || cp -L "$from$path" "$root/usr/local/lib/$library"
-    done < <(chroot "$from/" find "/usr/lib/postgresql/$old" -type f \( -path '*/bin/*' -o -name '*.so' \) \
-        ! -name 'llvmjit*' -exec ldd {} + 2>/dev/null | sed -n 's/^\t\([^ /]*\) => \(\/.*\) (.*/\1 \2/p' | sort -u)
-    chroot "$root" ldconfig
-    chroot "$root" "/usr/lib/postgresql/$old/bin/postgres" --version >/dev/null
-}
-
 # The old major's place is made at the same time.
 run_upgrade() {
-    local old=$1 from='' waited=0
+    local old=$1 from=''
     if ! is_packaged "$old"; then
         from=$RUN/$old
-        until [[ -f $from.place ]]; do
-            ((waited++ < 1800)) || skip_all "PostgreSQL $old could not be had"
-            sleep 1
-        done
+        timeout 1800 sh -c "until test -f '$from.place'; do sleep 1; done" || skip_all "PostgreSQL $old could not be had"
     fi
-    bring_major "$old" "$from" "$ROOT" || skip_all "PostgreSQL $old does not run on Debian ${SUITE[$major]}"
+    attend perl test/upgrade/bring.pl "$old" "$from" "$ROOT" || skip_all "PostgreSQL $old does not run on Debian ${SUITE[$major]}"
     as_tester perl test/upgrade/upgrade.pl "$old" "$major"
 }
-
-# ---------------------------------------------------------------------------
 
 # The formatter of another version formats differently, so it is this one.
 run_format() {
