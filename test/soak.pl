@@ -452,7 +452,7 @@ sub damage_a_record
 	my $error = 'it does not start';
 
 	await('the damage is found, or mended', sub {
-		(undef, undef, $error) = $node->psql('postgres', q(SET statement_timeout = '5s'; SELECT snowflake_nextval() \g /dev/null));
+		(undef, undef, $error) = $node->psql('postgres', q(SET statement_timeout = '60s'; SELECT snowflake_nextval() \g /dev/null));
 		$error eq '' || $error =~ /snowflake\.(horizon|layout|lease)/;
 	}) if $starts;
 	return if $error eq '';
@@ -708,7 +708,7 @@ sub mend_all
 	for my $place (@places)
 	{
 		await_true($place->{node}, q(SELECT state = 'held' FROM snowflake_lease_status())) unless $place->{shards};
-		await_true($place->{node}, q(SET statement_timeout = '5s'; SELECT snowflake_nextval() > 0));
+		await_true($place->{node}, q(SET statement_timeout = '60s'; SELECT snowflake_nextval() > 0));
 		await_standby($place) if $place->{standby};
 	}
 	end_clients($dir, map { $_->[0] } @writers);
