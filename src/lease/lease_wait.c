@@ -20,9 +20,11 @@
 #include "utils/timestamp.h"
 
 #include "errors.h"
+#include "horizon.h"
 #include "layout.h"
 #include "lease_wait.h"
 #include "positions.h"
+#include "server.h"
 #include "settings.h"
 
 /* An attempt that ended so lately tells a caller what another would. */
@@ -414,6 +416,20 @@ report_hopeless(const WorkerWait *wait, LeaseTable *table, int32 shard)
 	report_not_asked(table, shard);
 }
 
+/*
+ * The worker leases nothing before it is known what this server may have minted.
+ * Raises why it cannot be known.
+ */
+static void
+wait_for_bounds(void)
+{
+	WorkerWait wait = {0};
+
+	while (!bounds_are_known() && !server_layout_differs())
+		horizon_wait(&wait, HORIZON_OPEN_ONLY);
+	ConditionVariableCancelSleep();
+}
+
 /* Ask the worker for an attempt, and wait for its end. */
 static void
 wait_for_attempt(WorkerWait *wait)
@@ -434,6 +450,8 @@ lease_wait(WorkerWait *wait, int32 shard)
 {
 	LeaseTable *table;
 
+	if (!wait->begun)
+		wait_for_bounds();
 	if (worker_begin_wait(leases_worker(), wait))
 		return;
 	table = leases_copy();
@@ -451,6 +469,7 @@ lease_wait_for_set_aside(int32 shard)
 {
 	WorkerWait wait = {0};
 
+	wait_for_bounds();
 	(void) worker_begin_wait(leases_worker(), &wait);
 	while (pg_atomic_read_u64(&leases_worker()->attempts) == wait.attempts)
 		wait_for_attempt(&wait);

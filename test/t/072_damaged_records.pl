@@ -10,6 +10,7 @@ use FindBin;
 use lib "$FindBin::RealBin/../perl";
 
 use IPC::Run ();
+use LeaseTest;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use SnowflakeTest;
@@ -277,5 +278,21 @@ rmdir path($new, 'snowflake.layout.tmp') or die;
 $new->restart;
 is(mints_at_last($new, "SELECT snowflake_shard($ID)"), 378, 'when it is recorded, it is');
 $new->stop;
+
+# --- with leases, a call says so, too: none is asked for before the horizon is known
+
+my $registry = new_registry('registry');
+my $leasing = leasing_server('leasing', $registry, 'auto:2', '60s');
+held_shards($leasing, 2);
+mints($leasing, 1);
+$leasing->stop('immediate');
+my %whole = whole($leasing, $FILES[0]);
+put($leasing, $FILES[0], $damage{overwritten}->(\%whole, $FILES[0]));
+$leasing->start;
+fails_with($leasing, q(SET statement_timeout = '60s'; SELECT snowflake_nextval()), '58030',
+	qr/cannot mint snowflake ids: could not use file "snowflake.horizon": it is not a horizon record/, 'with leases, a damaged horizon is an error');
+put($leasing, $FILES[0], $whole{ $FILES[0] });
+is(mints_at_last($leasing, 'SELECT snowflake_nextval() > 0'), 't', 'and when it is good again, a shard is leased');
+$leasing->stop;
 
 done_testing();
