@@ -265,7 +265,7 @@ write_table(const Lease *lease, int count, bool opens)
 				 find_same(&same->lease, &lease[i], 1) == NULL;
 		if (held.lease.kind == GIVEN_BACK || (is_new && !opens))
 			continue;
-		if (opens)
+		if (opens || FAULT(renewal_stored))
 			held.is_counted =
 				(!is_new && same->is_counted) || can_count(&held.lease);
 		else

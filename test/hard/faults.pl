@@ -54,6 +54,7 @@ my @RULES = (
 	[ 'lease_begun', 'a shard is not opened before its lease begins', '062_lease_clocks' ],
 	[ 'lease_past_horizon', 'a shard is not opened with a lease that ends before the horizon', '075_no_wait' ],
 	[ 'lease_stored', 'a lease is on disk before it is used', '061_lease_places' ],
+	[ 'renewal_stored', 'a renewal is on disk before it is used', '095_renewal_on_disk' ],
 	[ 'lease_place', 'leases of another place are not used', '061_lease_places' ],
 	[ 'lease_checksum', 'a damaged record of leases is no record', '061_lease_places' ],
 	[ 'closed_before_release', 'a shard is closed before it is given back', '060_leases' ],

@@ -1,0 +1,31 @@
+# A renewal that is not on disk counts for nothing, also where a shard is given back in
+# the same round: the server mints to the end of the lease that it has on disk.
+#
+# Majors: ends
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
+use LeaseTest;
+use SnowflakeTest;
+use Test::More;
+
+my $registry = new_registry('registry');
+my $paris = leasing_server('paris', $registry, '20,21', '8s');
+wait_for_log($paris, qr/this server has leased snowflake shards "20-21"/, 0, 'shards are leased');
+
+# what is in the way of the file's new version
+my $obstacle = $paris->data_dir . '/snowflake.lease.tmp';
+wait_for(sub { mkdir($obstacle) }) or die "$obstacle: $!";
+my $end = $paris->safe_psql('postgres', 'SELECT min(lease_until) FROM snowflake_leases()');
+change_settings($paris, shards => '20');
+ok(wait_until($registry, "SELECT lease_until > '$end' FROM snowflake_registry_shards WHERE shard = 20"), 'the registry renews a lease');
+wait_for_log($paris, qr/could not .*snowflake\.lease\.tmp/, 0, 'which the server cannot write down');
+ok(wait_until($paris, "SELECT clock_timestamp() > '$end'"), 'the lease on disk ends');
+fails_with($paris, 'SELECT snowflake_nextval(20)', '58000', qr/lease/, 'no id is minted by the renewal');
+rmdir($obstacle) or die "$obstacle: $!";
+ok(wait_for(sub { ($paris->psql('postgres', 'SELECT snowflake_nextval(20)'))[0] == 0 }), 'one that is written down counts');
+$_->stop for $paris, $registry;
+done_testing();
