@@ -105,10 +105,19 @@ sub await
 	return;
 }
 
+# Of a server that may be away: what psql reads by a pipe breaks when it is turned away.
+sub ask
+{
+	my ($node, $sql, %options) = @_;
+	my @answer = eval { $node->psql('postgres', $sql, %options) };
+
+	return @answer ? @answer : (2, '', "$@");
+}
+
 sub gives_true
 {
 	my ($node, $query) = @_;
-	my ($status, $out) = $node->psql('postgres', $query);
+	my ($status, $out) = ask($node, $query);
 	return $status == 0 && $out eq 't';
 }
 
@@ -354,8 +363,7 @@ sub start_all
 sub kill_one
 {
 	my ($place, $whose) = @_;
-	my ($status, $pid) = $place->{node}->psql('postgres',
-		"SELECT pid FROM pg_stat_activity WHERE $whose AND pid <> pg_backend_pid() LIMIT 1");
+	my ($status, $pid) = ask($place->{node}, "SELECT pid FROM pg_stat_activity WHERE $whose AND pid <> pg_backend_pid() LIMIT 1");
 
 	kill('KILL', $pid) if $status == 0 && $pid;
 	return;
@@ -391,7 +399,7 @@ sub leave_prepared
 	my ($place) = @_;
 	my $gid = 'left over ' . sum0(values %faults);
 
-	$place->{node}->psql('postgres', "BEGIN; INSERT INTO events (how) SELECT 'left over' FROM generate_series(1, 3); PREPARE TRANSACTION '$gid'");
+	ask($place->{node}, "BEGIN; INSERT INTO events (how) SELECT 'left over' FROM generate_series(1, 3); PREPARE TRANSACTION '$gid'");
 	return;
 }
 
@@ -401,7 +409,7 @@ sub end_prepared
 
 	for my $place (@places)
 	{
-		my ($status, $gids) = $place->{node}->psql('postgres', "SELECT gid FROM pg_prepared_xacts WHERE $which");
+		my ($status, $gids) = ask($place->{node}, "SELECT gid FROM pg_prepared_xacts WHERE $which");
 
 		for my $gid (split(/\n/, $status == 0 ? $gids : ''))
 		{
@@ -409,7 +417,7 @@ sub end_prepared
 
 			# a writer may be faster
 			await("$gid is ended", sub {
-				$place->{node}->psql('postgres', "$end PREPARED '$gid'", timeout => 60);
+				ask($place->{node}, "$end PREPARED '$gid'", timeout => 60);
 				gives_true($place->{node}, "SELECT count(*) = 0 FROM pg_prepared_xacts WHERE gid = '$gid'");
 			});
 		}
@@ -452,7 +460,7 @@ sub damage_a_record
 	my $error = 'it does not start';
 
 	await('the damage is found, or mended', sub {
-		(undef, undef, $error) = $node->psql('postgres', q(SET statement_timeout = '60s'; SELECT snowflake_nextval() \g /dev/null));
+		(undef, undef, $error) = ask($node, q(SET statement_timeout = '60s'; SELECT snowflake_nextval() \g /dev/null));
 		$error eq '' || $error =~ /snowflake\.(horizon|layout|lease)/;
 	}) if $starts;
 	return if $error eq '';
@@ -495,7 +503,7 @@ my %server_fault = (
 	'SIGKILL of the worker that leases' => sub { kill_one($_[0], "backend_type = 'snowflake lease'") },
 	'termination of backends and workers' => sub {
 		my ($place) = @_;
-		$place->{node}->psql('postgres', q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type ~ 'snowflake|client' AND random() < 0.4});
+		ask($place->{node}, q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type ~ 'snowflake|client' AND random() < 0.4});
 	},
 	'steps of the clock' => sub {
 		my ($place) = @_;
