@@ -424,7 +424,7 @@ run_tests() {
     SNOWFLAKE_UNPACKED=$(heads Unpacked | words | paste -sd ' ')
     SNOWFLAKE_NPM=$(heads Npm)
     export SNOWFLAKE_UNPACKED SNOWFLAKE_NPM SNOWFLAKE_WHOLE=$whole
-    export SNOWFLAKE_RUN=$RUN SNOWFLAKE_PG_CONFIG=$pg_config
+    export SNOWFLAKE_RUN=$RUN SNOWFLAKE_PG_CONFIG=$pg_config SNOWFLAKE_MAJOR=$pg
     seed=${seed:-$RANDOM}
     export SNOWFLAKE_SOAK="${minutes:-1} $seed" SNOWFLAKE_TWINS="$((${minutes:-0} * 60 ? minutes * 60 : 10)) $seed"
     export SNOWFLAKE_SECONDS=$((${minutes:-1} * 15))

@@ -10,10 +10,11 @@
 #
 #   15 16 17 18 19        a major; if this machine does not have it, in a Debian
 #                         that does
-#   sanitize valgrind     the default major, somebody watching its memory
-#   coverage              the default major, counting the lines that are reached
-#   perturb               the default major, with pauses: hard/perturb.h
-#   faults                the default major, with one rule less: hard/faults.pl
+#   sanitize valgrind     the major that is asked for, or else the default one,
+#                         somebody watching its memory
+#   coverage              that major, counting the lines that are reached
+#   perturb               that major, with pauses: hard/perturb.h
+#   faults                that major, with one rule less: hard/faults.pl
 #   i386 arm64            another processor
 #   stacks                the Debian with the libraries that test/stacks wants
 #
@@ -93,7 +94,7 @@ make_place() {
                 printf "%s\n" "Package: *" "Pin: release n=forky" "Pin-Priority: 100" "" \
                     "Package: '"$later"'" "Pin: release n=forky" "Pin-Priority: 990" >"$1/etc/apt/preferences.d/forky"')
             ;;
-        sanitize | valgrind | coverage | perturb | faults) major=$(default_major) ;;
+        sanitize | valgrind | coverage | perturb | faults) major=${SNOWFLAKE_MAJOR:-$(default_major)} ;;
         *) major=$place ;;
     esac
     if [[ $place == arm64 ]]; then      # emulated, it takes many times as long
