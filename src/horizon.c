@@ -378,6 +378,7 @@ open_horizon(Trouble *trouble)
 	}
 	if (bounds_are_known() || server_layout_differs())
 		return true;
+	leases_heed_settings();
 	found = FAULT(horizon_found) ?
 				0 :
 				layout_first_tick_from(settings_layout(), server_horizon());

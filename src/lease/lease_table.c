@@ -171,12 +171,17 @@ leases_take_request(void)
 }
 
 /*
- * From now on, and until the server is restarted, nothing is minted without a
- * lease.
+ * If the settings name a registry, then from now on, and until the server is
+ * restarted, nothing is minted without a lease.
+ *
+ * Each worker looks when it starts, as the settings may have changed while there was
+ * none, on a standby.  The horizon's does so before the first id can be minted.
  */
 void
-leases_set_on(void)
+leases_heed_settings(void)
 {
+	if (!settings_want_leases() || leases_are_on())
+		return;
 	LWLockAcquire(lease_lock, LW_EXCLUSIVE);
 	pg_atomic_write_u32(&table->is_on, 1);
 	table->end = DT_NOBEGIN;

@@ -46,10 +46,12 @@ extern char			   *leases_text(const int32 *shard, int count);
 /* for the horizon's worker */
 extern void leases_raise_horizon(int64 tick);
 
+/* for both workers */
+extern void leases_heed_settings(void);
+
 /* for the worker that leases, alone */
 extern void leases_begin_worker(void);
 extern bool leases_take_request(void);
-extern void leases_set_on(void);
 extern void leases_publish(const Lease *lease, int count, bool opens);
 extern void leases_note_holder(uint64 holder);
 extern void leases_report(const LeaseReport *report);

@@ -370,12 +370,13 @@ look_out(Outlook *outlook, int32 shard)
 {
 	for (int i = 0; i < outlook->table->count; i++)
 	{
-		const Lease *lease = &outlook->table->held[i].lease;
+		const HeldLease *held = &outlook->table->held[i];
+		const Lease		*lease = &held->lease;
 
 		if (shard == ANY_SHARD ? !leases_ask_for(lease->shard) :
 								 lease->shard != shard)
 			continue;
-		outlook->is_open |= positions_is_open(lease->shard);
+		outlook->is_open |= held->is_counted;
 		outlook->lease = lease;
 	}
 }
@@ -425,8 +426,11 @@ wait_for_bounds(void)
 {
 	WorkerWait wait = {0};
 
-	while (!bounds_are_known() && !server_layout_differs())
+	while (!bounds_are_known())
+	{
+		(void) server_layout(); /* raises an error if it differs */
 		horizon_wait(&wait, HORIZON_OPEN_ONLY);
+	}
 	ConditionVariableCancelSleep();
 }
 

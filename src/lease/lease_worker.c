@@ -577,17 +577,13 @@ end(void)
 	registry_disconnect();
 }
 
-/*
- * From now on nothing is minted without a lease, if the settings ask for that.
- * The way back takes a restart: see settings.c.
- */
+/* The way back to minting without a lease takes a restart: see settings.c. */
 static void
 apply_settings(void)
 {
 	static bool told = false;
 
-	if (settings_want_leases() && !leases_are_on())
-		leases_set_on();
+	leases_heed_settings();
 	if (settings_leave_registry() && !told)
 		ereport(LOG, (errmsg("\"snowflake.registry\" was emptied, which takes "
 							 "a restart of this server"),
@@ -657,6 +653,7 @@ void
 snowflake_lease_main(Datum arg)
 {
 	leases_begin_worker();
+	leases_heed_settings();
 
 	while (!ShutdownRequestPending)
 	{
