@@ -39,6 +39,7 @@ my ($minutes, $seed) = split ' ', $ENV{SNOWFLAKE_SOAK} // '';
 $minutes //= 1;
 $seed //= int(rand(1_000_000));
 
+$ENV{PGCTLTIMEOUT} //= 300;     # a busy machine
 my $LEASE = 8;                  # seconds
 my $PHASE = 10;                 # faults
 my $BACK_WITHIN = 300;          # seconds, or what is waited for counts as lost
@@ -232,7 +233,7 @@ sub end_somehow
 
 	one_of(
 		sub { $node->kill9 },
-		sub { $node->stop('immediate') },
+		sub { $node->stop('immediate', fail_ok => 1) || kill_all($node) },
 		sub { kill_all($node) })->();
 	return;
 }
@@ -267,7 +268,9 @@ sub new_standby
 	return;
 }
 
-# Another server takes a place.  What is not there any more, readers may have read.
+# Another server takes a place.  What is not there any more, readers may have read.  Who
+# reads new rows comes to the new server before anybody writes there: rows of the old
+# one could be of a later time.
 sub replace
 {
 	my ($place, $new, %options) = @_;
@@ -278,13 +281,16 @@ sub replace
 	turn_clock($new, $offset{ $new->name });
 	$place->{has_lost} = 1 if $options{has_lost};
 	await_true($new, 'SELECT NOT pg_is_in_recovery()');
-	point_at($dir, $place->{name}, $new);
 	if ($old->{_pid} && $options{beside})
 	{
+		end_clients($dir, "read.$place->{name}");
+		point_at($dir, $place->{name}, $new);
+		begin_reader("read.$place->{name}");
 		point_at($dir, 'old', $old);
 		mint_beside('old');
 	}
 	kill_all($old);
+	point_at($dir, $place->{name}, $new);
 	await_end($old);
 	$old->clean_node;
 	new_standby($place) if $place->{standby};
@@ -687,6 +693,15 @@ my %readers = (
 	(map { ("read.$_.standby" => [ "$_.standby", "SELECT mark FROM snowflake_marks WHERE server = '$_'" ]) } map { $_->{name} } grep { $_->{standby_is} } @places));
 my %last;                       # id that each has read
 
+sub begin_reader
+{
+	my ($name) = @_;
+	my ($at, $mark, %options) = @{ $readers{$name} };
+
+	begin_client($dir, $name, $at, $seed, reader_of($dir, $name, 'written', $mark, %options, last => $last{$name}));
+	return;
+}
+
 sub begin_phase
 {
 	my ($phase) = @_;
@@ -696,11 +711,7 @@ sub begin_phase
 		my ($name, $place) = @{ $writers[$n] };
 		begin_client($dir, $name, $place, $seed * 1000 + $phase * 100 + $n, writer_of($places{$place}{shards} ? "unnest('{$places{$place}{shards}}'::int[]) AS shard" : $LEASED));
 	}
-	for my $name (keys %readers)
-	{
-		my ($at, $mark, %options) = @{ $readers{$name} };
-		begin_client($dir, $name, $at, $seed, reader_of($dir, $name, 'written', $mark, %options, last => $last{$name}));
-	}
+	begin_reader($_) for keys %readers;
 	return;
 }
 

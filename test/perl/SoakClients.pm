@@ -218,7 +218,7 @@ sub read_what_clients_got
 			($ids, $errors) = (0, 0);
 			$on_run->();
 		}
-		elsif ($line =~ /^psql: error: (connection .*)/ || $line =~ /(?:ERROR|FATAL|PANIC):  (.*)/
+		elsif ($line =~ /^psql: error: (connection .*)/ || $line =~ /^psql:\S+: (?:ERROR|FATAL|PANIC):  (.*)/    # not in a DETAIL
 			|| $line =~ /^psql:.*?((?:server closed|connection|could not).*)/)
 		{
 			$errors++;
