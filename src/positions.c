@@ -72,7 +72,7 @@ positions_shmem_startup(void)
 	start = (char *) TYPEALIGN(PG_CACHE_LINE_SIZE, start);
 	bounds = (Bounds *) start;
 	positions = (PositionsState *) (start + PG_CACHE_LINE_SIZE);
-	shards = (PaddedShard *) (start + 2 * PG_CACHE_LINE_SIZE);
+	shards = (PaddedShard *) (start + (Size) 2 * PG_CACHE_LINE_SIZE);
 	if (found)
 		return;
 	pg_atomic_init_u64(&bounds->latest, 0);

@@ -225,18 +225,18 @@ from_text(const TextForm *form, text *arg)
 	PG_RETURN_INT64((int64) number);
 }
 
-/* The functions of a form. */
-#define TEXT_FORM_FUNCTIONS(form)                      \
-	PG_FUNCTION_INFO_V1(snowflake_to_##form);          \
-	Datum snowflake_to_##form(PG_FUNCTION_ARGS)        \
-	{                                                  \
-		return to_text(&form, PG_GETARG_INT64(0));     \
-	}                                                  \
-	PG_FUNCTION_INFO_V1(snowflake_from_##form);        \
-	Datum snowflake_from_##form(PG_FUNCTION_ARGS)      \
-	{                                                  \
-		return from_text(&form, PG_GETARG_TEXT_PP(0)); \
-	}                                                  \
+/* The functions of a form.  Its last line takes the caller's semicolon. */
+#define TEXT_FORM_FUNCTIONS(form)                        \
+	PG_FUNCTION_INFO_V1(snowflake_to_##form);            \
+	Datum snowflake_to_##form(PG_FUNCTION_ARGS)          \
+	{                                                    \
+		return to_text(&(form), PG_GETARG_INT64(0));     \
+	}                                                    \
+	PG_FUNCTION_INFO_V1(snowflake_from_##form);          \
+	Datum snowflake_from_##form(PG_FUNCTION_ARGS)        \
+	{                                                    \
+		return from_text(&(form), PG_GETARG_TEXT_PP(0)); \
+	}                                                    \
 	extern int no_such_variable
 
 TEXT_FORM_FUNCTIONS(base32);

@@ -309,21 +309,21 @@ take_set_aside(AnswerReader *reader, const AnswerRow *row)
 static const struct AnswerState
 {
 	const char *name;
-	bool		is_first;
 	const char *cells;
 	bool (*take)(AnswerReader *reader, const AnswerRow *row);
 	RefusalKind refusal; /* of a row that is one */
+	bool		is_first;
 } states[] = {
-	{"accepted", true, "--++", take_accepted, 0},
-	{"clone", true, "--++", take_clone, 0},
-	{"closed", true, "--??", take_closed, 0},
-	{"held", false, "+++-", take_held, 0},
-	{"taken", false, "+-++", take_refusal, REFUSED_TAKEN},
-	{"fenced", false, "+-+-", take_refusal, REFUSED_FENCED},
-	{"reserved", false, "+-?+", take_refusal, REFUSED_RESERVED},
-	{"exhausted", false, "--?-", take_refusal, REFUSED_EXHAUSTED},
-	{"lost", false, "???+", take_lost, 0},
-	{"set_aside", false, "---?", take_set_aside, 0},
+	{"accepted", "--++", take_accepted, 0, true},
+	{"clone", "--++", take_clone, 0, true},
+	{"closed", "--??", take_closed, 0, true},
+	{"held", "+++-", take_held, 0, false},
+	{"taken", "+-++", take_refusal, REFUSED_TAKEN, false},
+	{"fenced", "+-+-", take_refusal, REFUSED_FENCED, false},
+	{"reserved", "+-?+", take_refusal, REFUSED_RESERVED, false},
+	{"exhausted", "--?-", take_refusal, REFUSED_EXHAUSTED, false},
+	{"lost", "???+", take_lost, 0, false},
+	{"set_aside", "---?", take_set_aside, 0, false},
 };
 
 static const struct AnswerState *
