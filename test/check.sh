@@ -186,13 +186,14 @@ list_perturbed() {
 
 # All tests that are wanted.  Those that stand alone begin first, then places are
 # built, then their tests begin, in this order: compilers of other languages take
-# longest.
+# longest, and what is perturbed.
 list_tests() {
     local step major packaged=15
     if wants stacks; then
         echo stacks/build
         list_scripts stacks stacks
     fi
+    ! wants perturb || list_perturbed
     for major in "${majors[@]}"; do
         list_major "$major"
     done
@@ -206,7 +207,6 @@ list_tests() {
                 printf 'packages/%s\n' "$packaged" bookworm-user ${whole:+trixie-root}
                 ;;
             sanitize) printf 'sanitize/%s\n' build regress isolation reports ;;
-            perturb) list_perturbed ;;
             faults) printf 'faults/%s\n' build faults ;;
             valgrind) printf 'valgrind/%s\n' build regress reports ;;
             coverage | i386 | arm64)
