@@ -54,7 +54,7 @@ static bool is_in_range(LayoutComparison comparison, int64 id,
 
 /*
  * The operators' functions.  The mirrored one of "time < id" is "id > time",
- * and so forth; "<>" is the negation of "=".
+ * and so forth; "<>" is the negation of "=".  The last line takes the semicolon.
  */
 #define TIME_OPERATOR(name, comparison, wanted, id_argument)                 \
 	PG_FUNCTION_INFO_V1(name);                                               \

@@ -233,7 +233,7 @@ sub end_somehow
 
 	one_of(
 		sub { $node->kill9 },
-		sub { $node->stop('immediate', fail_ok => 1) || kill_all($node) },
+		sub { $node->stop('immediate') },
 		sub { kill_all($node) })->();
 	return;
 }
@@ -281,16 +281,16 @@ sub replace
 	turn_clock($new, $offset{ $new->name });
 	$place->{has_lost} = 1 if $options{has_lost};
 	await_true($new, 'SELECT NOT pg_is_in_recovery()');
-	if ($old->{_pid} && $options{beside})
+	my $goes_on = $old->{_pid} && $options{beside};
+	$goes_on ? end_clients($dir, "read.$place->{name}") : kill_all($old);
+	point_at($dir, $place->{name}, $new);
+	if ($goes_on)
 	{
-		end_clients($dir, "read.$place->{name}");
-		point_at($dir, $place->{name}, $new);
 		begin_reader("read.$place->{name}");
 		point_at($dir, 'old', $old);
 		mint_beside('old');
+		kill_all($old);
 	}
-	kill_all($old);
-	point_at($dir, $place->{name}, $new);
 	await_end($old);
 	$old->clean_node;
 	new_standby($place) if $place->{standby};

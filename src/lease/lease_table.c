@@ -151,8 +151,8 @@ leases_forget_report(void)
 static void
 forget_failure(void)
 {
-	leases_forget_report();
 	LWLockAcquire(lease_lock, LW_EXCLUSIVE);
+	table->ended_us = 0;
 	table->report.failure.kind = REGISTRY_ANSWERED;
 	LWLockRelease(lease_lock);
 }

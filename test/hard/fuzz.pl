@@ -3,7 +3,7 @@
 #
 #   fuzz.pl SECONDS [HARNESS...]
 #
-# Each harness in test/hard/fuzz includes one source file of src and states what
+# Each harness in test/hard/fuzz includes source files of src and states what
 # must hold of whatever it is fed.  libFuzzer makes up the inputs, from the corpus
 # beside it, so as to reach what was not reached; ASan and UBSan look on.  Each runs
 # for so many seconds, as many at a time as there are processors.  After a find the

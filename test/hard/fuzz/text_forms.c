@@ -9,24 +9,13 @@
  *
  *-------------------------------------------------------------------------
  */
+#include "../../../src/layout.c"
 #include "../../../src/text_forms.c"
 
 #define FUZZ_ERRORS
 #include "server.h"
 
 static const TextForm *const forms[] = {&base32, &base58, &base62};
-
-/* from src/layout.c; see there */
-int
-layout_quotable(const char *start, const char *end)
-{
-	int length = 0;
-
-	while (start + length < end && length < 60 && start[length] >= ' ' &&
-		   start[length] <= '~')
-		length++;
-	return length;
-}
 
 /* Call to_text(); the caller frees the result. */
 static text *
