@@ -275,7 +275,7 @@ run_script() {
         REGRESS= ISOLATION= PROVE=perl PROVE_FLAGS= PROVE_TESTS="$script" 2>&1 |
         sed -u 's/^Bail out!/not ok - Bail out!/' || status=$?
     explain "$ROOT$own"/tmp_check/log/*.log
-    for log in "$ROOT$own"/tmp_check/log/*"$name"*; do
+    for log in "$ROOT$own"/tmp_check/log/{*"$name"*.log,regress_log_"$name"}; do   # its own last, as it says why
         [[ $status != 0 && -f $log ]] || continue
         echo "# ${log##*/} ends with"
         tail -n 20 "$log" | sed 's/^/#   /'
