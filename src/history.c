@@ -130,7 +130,7 @@ describe_use(int32 shard)
 
 	if (settings_name_shard(shard))
 		return psprintf("\"snowflake.shards\" is \"%s\".",
-						settings_own_shards_text());
+						settings_shards_text);
 	positions_read(shard, &stats);
 	if (stats.has_minted)
 		return "It has minted there since it started.";

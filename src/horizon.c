@@ -447,7 +447,7 @@ renew_horizon(int64 wanted_tick, Trouble *trouble)
 {
 	static int64  renewal_us = 0; /* as long as one is expected to take */
 	const Layout *layout = settings_layout();
-	int64		  reserve_us = settings_reserve_ms() * US_PER_MS;
+	int64		  reserve_us = settings_reserve_ms * US_PER_MS;
 	int64		  latest = (int64) pg_atomic_read_u64(&bounds->latest);
 
 	/* sessions ask for each renewal more than once */

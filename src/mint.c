@@ -83,6 +83,10 @@ static const Layout *my_layout = NULL;
 static int64 my_last_own_id = NO_ID;
 static int32 my_last_own_shard;
 
+/* The shards that it mints on; and snowflake.shards' changes when it found them. */
+static const OwnShards *my_shards;
+static uint32			my_shards_changes = 0;
+
 /* Where among the own shards it minted last, or tried to. */
 static int my_index = 0;
 
@@ -201,7 +205,7 @@ wait_for_clock(TimestampTz now, int64 latest_tick)
 	static WaitName event = {"SnowflakeClockBehind", 0};
 	TimestampTz		latest = layout_time_of_tick(my_layout, latest_tick);
 	int64			behind_us = latest - now;
-	int64			tolerance_us = settings_clock_tolerance_ms() * US_PER_MS;
+	int64			tolerance_us = settings_clock_tolerance_ms * US_PER_MS;
 	int64			patience_us = tolerance_us - my_call.behind_us;
 	int64			waited_us;
 
@@ -391,21 +395,31 @@ wait_for_room(int64 tick)
 }
 
 /*
- * Find the shards that this session mints on, of those that are leased: for the
- * first time, or since it met one that is closed.  Waits if there is none.
+ * Find the shards that this session mints on: those of snowflake.shards; with
+ * leases, the part of them that is open.  Waits if there is none.
  */
 static pg_noinline const OwnShards *
 find_own_shards(void)
 {
-	WorkerWait		 wait = {0};
-	const OwnShards *own;
+	WorkerWait wait = {0};
 
-	while ((own = leases_own_shards())->count == 0)
+	if (!leases_are_on() && settings_asked_shards->count == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("no shard is configured for this server"),
+				 errhint(
+					 "Set \"snowflake.shards\" to the shards that are this "
+					 "server's alone, such as '5' or '0-7', or name a "
+					 "shard, as in snowflake_nextval(5).")));
+	my_shards_changes = 0; /* the old ones are gone, whatever fails now */
+	while ((my_shards = leases_own_shards())->count == 0)
 		lease_wait(&wait, ANY_SHARD);
+	my_shards_changes = settings_shards_changes;
 	ConditionVariableCancelSleep();
+	my_call.shard = my_shards->shard[0];
 	if (wait.waited_us > 0)
 		note_wait(wait.waited_us);
-	return own;
+	return my_shards;
 }
 
 /*
@@ -624,25 +638,6 @@ prepare_to_mint(void)
 	return my_slot;
 }
 
-/*
- * The shards to mint on where snowflake.shards does not list any: those that
- * are leased.
- */
-static pg_noinline const OwnShards *
-shards_not_listed(void)
-{
-	if (!leases_are_on())
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("no shard is configured for this server"),
-				 errhint(
-					 "Set \"snowflake.shards\" to the shards that are this "
-					 "server's alone, such as '5' or '0-7', or name a "
-					 "shard, as in snowflake_nextval(5).")));
-	my_call = (MintCall){.shard = 0};
-	return find_own_shards();
-}
-
 /* Raise the error that the caller may not mint on this shard. */
 pg_noreturn static void
 report_shard(int32 shard)
@@ -655,7 +650,7 @@ report_shard(int32 shard)
 			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 			 errmsg("shard %d is not one of this server's", shard),
 			 errdetail("\"snowflake.shards\" is \"%s\".",
-					   settings_own_shards_text()),
+					   settings_shards_text),
 			 errhint("Call snowflake_nextval() without an argument to mint on "
 					 "this server's own shards.")));
 }
@@ -679,10 +674,10 @@ Datum
 snowflake_nextval(PG_FUNCTION_ARGS)
 {
 	SessionSlot		*slot = prepare_to_mint();
-	const OwnShards *own = settings_own_shards;
+	const OwnShards *own = my_shards;
 
-	if (own->count == 0)
-		own = shards_not_listed();
+	if (unlikely(my_shards_changes != settings_shards_changes))
+		own = find_own_shards();
 	PG_RETURN_INT64(note_mint(slot, mint_on_own(own)));
 }
 

@@ -51,223 +51,22 @@ static const char *const names[] = {SETTING_LAYOUT,			 SETTING_SHARDS,
 
 /* as the server shows them */
 static char *layout_text;
-static char *own_shards_text;
-static int	 clock_tolerance_ms;
-static int	 reserve_ms;
 static char *registry_text;
-static int	 lease_ms;
+char		*settings_shards_text;
+int			 settings_clock_tolerance_ms;
+int			 settings_reserve_ms;
+int			 settings_lease_ms;
+bool		 settings_refuse_clone;
+int			 settings_spread;
 
-/* the registry that leases: the last one that was set since the server started */
-static char *registry_in_use;
-
-/* as the server shows them; read for each id, so without a function */
-bool settings_refuse_clone;
-int	 settings_spread;
-
-/* as the check hooks parsed them; shards are asked for with each id, too */
+/* as the check hooks parsed them */
 static const Layout *setting_layout;
 static char			 layout_in_full[LAYOUT_TEXT_SIZE];
 const OwnShards		*settings_asked_shards;
+uint32				 settings_shards_changes = 0;
 
-/* what is minted on: as asked, or the part of it that the server has leased */
-const OwnShards *settings_own_shards;
-
-static bool check_layout(char **text, void **parsed, GucSource source);
-static void assign_layout(const char *text, void *parsed);
-static bool check_shards(char **text, void **parsed, GucSource source);
-static void assign_shards(const char *text, void *parsed);
-static bool check_registry(char **text, void **parsed, GucSource source);
-static void assign_registry(const char *text, void *parsed);
-
-/*
- * Refuse to start with a value that a setting's check hook refuses.  "asked" is
- * what configuration file or command line say.
- */
-static void
-insist(const char *name, const char *asked)
-{
-	if (asked != NULL)
-		(void) set_config_option(name, asked, PGC_POSTMASTER, PGC_S_FILE,
-								 GUC_ACTION_SET, false, FATAL, false);
-}
-
-static const char *
-asked_for(const char *name)
-{
-	const char *value = GetConfigOption(name, true, false);
-
-	return value != NULL ? pstrdup(value) : NULL;
-}
-
-/* Called while the library is being preloaded, and only then. */
-void
-settings_define(void)
-{
-	const char *asked[lengthof(names)];
-
-	for (int i = 0; i < lengthof(names); i++)
-		asked[i] = asked_for(names[i]);
-
-	/* first, because shards are checked against it */
-	DefineCustomStringVariable(
-		SETTING_LAYOUT, "The layout of this server's ids.",
-		"The name of a preset or a specification such as \"epoch=2024-01-01T00:00:00Z unit=1ms fields=timestamp:41,shard:10,sequence:12\".",
-		&layout_text, "twitter", PGC_POSTMASTER, 0, check_layout,
-		assign_layout, NULL);
-
-	DefineCustomStringVariable(
-		SETTING_SHARDS, "The shards that this server may mint.",
-		"A list such as \"5\", \"0-7\" or \"1,5,9-12\"; with snowflake.registry also \"auto\" or \"auto:4\". Empty means any, by explicit number only.",
-		&own_shards_text, "", PGC_SUSET, GUC_LIST_INPUT, check_shards,
-		assign_shards, NULL);
-
-	DefineCustomIntVariable(
-		SETTING_CLOCK_TOLERANCE,
-		"The longest wait for a clock that is behind the last id.", NULL,
-		&clock_tolerance_ms, 1000, 0, INT_MAX, PGC_SUSET, GUC_UNIT_MS, NULL,
-		NULL, NULL);
-
-	DefineCustomIntVariable(
-		SETTING_RESERVE, "How far ahead of the clock the horizon is set.",
-		"No id is minted past the horizon. A server that was not shut down "
-		"cleanly mints nothing before it.",
-		&reserve_ms, 1000, 100, 60000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL,
-		NULL);
-
-	/* one answer for the whole server: not a session's to switch off */
-	DefineCustomBoolVariable(
-		SETTING_REFUSE_CLONE,
-		"Refuse to mint on a server that was found to be a clone.",
-		"Until snowflake_accept_clone() is called. Off: it only says so.",
-		&settings_refuse_clone, false, PGC_SIGHUP, 0, NULL, NULL, NULL);
-
-	DefineCustomIntVariable(
-		SETTING_SPREAD,
-		"How many bits of a tick's first sequence number vary.",
-		"0: ticks begin with sequence number 0. n: id % 2^n is even at low "
-		"rates, and a tick has up to 2^n - 1 ids less.",
-		&settings_spread, 0, 0, SETTINGS_MAX_SPREAD, PGC_SUSET, 0, NULL, NULL,
-		NULL);
-	/* it may have a password, although that is not the place for one */
-	DefineCustomStringVariable(
-		SETTING_REGISTRY,
-		"The connection string of the registry that leases shards.",
-		"Empty: snowflake.shards is this server's without a lease.",
-		&registry_text, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_registry,
-		assign_registry, NULL);
-
-	DefineCustomIntVariable(
-		SETTING_LEASE, "How long a lease of a shard lasts.",
-		"It is renewed at half of that. While the registry is away, the "
-		"server mints until the lease ends.",
-		&lease_ms, 600000, 1000, MS_PER_DAY, PGC_SIGHUP, GUC_UNIT_MS, NULL,
-		NULL, NULL);
-
-	for (int i = 0; i < lengthof(names); i++)
-		insist(names[i], asked[i]);
-	MarkGUCPrefixReserved("snowflake");
-}
-
-/* --- What the others read ----------------------------------------------- */
-
-bool
-settings_preloaded(void)
-{
-	return setting_layout != NULL;
-}
-
-/* The server's layout; an error in a server that did not preload us. */
-const Layout *
-settings_layout(void)
-{
-	if (!settings_preloaded())
-		ereport(
-			ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg(
-				 "snowflake must be loaded via \"shared_preload_libraries\""),
-			 errdetail(
-				 "Minting, and reading ids without naming a layout, need the library's shared memory and settings."),
-			 errhint(
-				 "Add \"snowflake\" to \"shared_preload_libraries\" in postgresql.conf and restart the server, or name the layout, as in snowflake_decode(id, 'twitter').")));
-	return setting_layout;
-}
-
-/* As a specification: what records have, and the registry is told. */
-const char *
-settings_layout_text(void)
-{
-	(void) settings_layout();
-	return layout_in_full;
-}
-
-static int
-compare_shards(const void *one, const void *other)
-{
-	return *(const int32 *) one - *(const int32 *) other;
-}
-
-/* Does snowflake.shards name the shard? */
-bool
-settings_name_shard(int32 shard)
-{
-	return bsearch(&shard, settings_asked_shards->shard,
-				   settings_asked_shards->count, sizeof(int32),
-				   compare_shards) != NULL;
-}
-
-/* Do the settings ask for leases? */
-bool
-settings_want_leases(void)
-{
-	return settings_registry()[0] != '\0' ||
-		   settings_asked_shards->automatic > 0;
-}
-
-/* Mint on these, until the setting changes. */
-void
-settings_narrow_shards(const OwnShards *own)
-{
-	settings_own_shards = own;
-}
-
-const char *
-settings_own_shards_text(void)
-{
-	return own_shards_text;
-}
-
-int
-settings_reserve_ms(void)
-{
-	return reserve_ms;
-}
-
-/* The registry to lease from; "": none. */
-const char *
-settings_registry(void)
-{
-	return registry_in_use != NULL ? registry_in_use : "";
-}
-
-/* Was the registry taken away, which takes a restart? */
-bool
-settings_leave_registry(void)
-{
-	return registry_in_use != NULL && registry_text[0] == '\0';
-}
-
-int
-settings_lease_ms(void)
-{
-	return lease_ms;
-}
-
-int
-settings_clock_tolerance_ms(void)
-{
-	return clock_tolerance_ms;
-}
+/* the registry that leases: the last one that was set since the server started */
+static char *registry_in_use;
 
 /* --- snowflake.layout --------------------------------------------------- */
 
@@ -345,7 +144,8 @@ check_shards(char **text, void **parsed, GucSource source)
 static void
 assign_shards(const char *text, void *parsed)
 {
-	settings_asked_shards = settings_own_shards = parsed;
+	settings_asked_shards = parsed;
+	settings_shards_changes++;
 }
 
 /* --- snowflake.registry ------------------------------------------------- */
@@ -382,4 +182,172 @@ assign_registry(const char *text, void *parsed)
 		return;
 	free(registry_in_use);
 	registry_in_use = copy;
+}
+
+/* --- Defining them ------------------------------------------------------ */
+
+/*
+ * Refuse to start with a value that a setting's check hook refuses.  "asked" is
+ * what configuration file or command line say.
+ */
+static void
+insist(const char *name, const char *asked)
+{
+	if (asked != NULL)
+		(void) set_config_option(name, asked, PGC_POSTMASTER, PGC_S_FILE,
+								 GUC_ACTION_SET, false, FATAL, false);
+}
+
+static const char *
+asked_for(const char *name)
+{
+	const char *value = GetConfigOption(name, true, false);
+
+	return value != NULL ? pstrdup(value) : NULL;
+}
+
+/* Called while the library is being preloaded, and only then. */
+void
+settings_define(void)
+{
+	const char *asked[lengthof(names)];
+
+	for (int i = 0; i < lengthof(names); i++)
+		asked[i] = asked_for(names[i]);
+
+	/* first, because shards are checked against it */
+	DefineCustomStringVariable(
+		SETTING_LAYOUT, "The layout of this server's ids.",
+		"The name of a preset or a specification such as \"epoch=2024-01-01T00:00:00Z unit=1ms fields=timestamp:41,shard:10,sequence:12\".",
+		&layout_text, "twitter", PGC_POSTMASTER, 0, check_layout,
+		assign_layout, NULL);
+
+	DefineCustomStringVariable(
+		SETTING_SHARDS, "The shards that this server may mint.",
+		"A list such as \"5\", \"0-7\" or \"1,5,9-12\"; with snowflake.registry also \"auto\" or \"auto:4\". Empty means any, by explicit number only.",
+		&settings_shards_text, "", PGC_SUSET, GUC_LIST_INPUT, check_shards,
+		assign_shards, NULL);
+
+	DefineCustomIntVariable(
+		SETTING_CLOCK_TOLERANCE,
+		"The longest wait for a clock that is behind the last id.", NULL,
+		&settings_clock_tolerance_ms, 1000, 0, INT_MAX, PGC_SUSET, GUC_UNIT_MS,
+		NULL, NULL, NULL);
+
+	DefineCustomIntVariable(
+		SETTING_RESERVE, "How far ahead of the clock the horizon is set.",
+		"No id is minted past the horizon. A server that was not shut down "
+		"cleanly mints nothing before it.",
+		&settings_reserve_ms, 1000, 100, 60000, PGC_SIGHUP, GUC_UNIT_MS, NULL,
+		NULL, NULL);
+
+	/* one answer for the whole server: not a session's to switch off */
+	DefineCustomBoolVariable(
+		SETTING_REFUSE_CLONE,
+		"Refuse to mint on a server that was found to be a clone.",
+		"Until snowflake_accept_clone() is called. Off: it only says so.",
+		&settings_refuse_clone, false, PGC_SIGHUP, 0, NULL, NULL, NULL);
+
+	DefineCustomIntVariable(
+		SETTING_SPREAD,
+		"How many bits of a tick's first sequence number vary.",
+		"0: ticks begin with sequence number 0. n: id % 2^n is even at low "
+		"rates, and a tick has up to 2^n - 1 ids less.",
+		&settings_spread, 0, 0, SETTINGS_MAX_SPREAD, PGC_SUSET, 0, NULL, NULL,
+		NULL);
+	/* it may have a password, although that is not the place for one */
+	DefineCustomStringVariable(
+		SETTING_REGISTRY,
+		"The connection string of the registry that leases shards.",
+		"Empty: snowflake.shards is this server's without a lease.",
+		&registry_text, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_registry,
+		assign_registry, NULL);
+
+	DefineCustomIntVariable(
+		SETTING_LEASE, "How long a lease of a shard lasts.",
+		"It is renewed at half of that. While the registry is away, the "
+		"server mints until the lease ends.",
+		&settings_lease_ms, 600000, 1000, MS_PER_DAY, PGC_SIGHUP, GUC_UNIT_MS,
+		NULL, NULL, NULL);
+
+	for (int i = 0; i < lengthof(names); i++)
+		insist(names[i], asked[i]);
+	MarkGUCPrefixReserved("snowflake");
+}
+
+/* --- What the others read ----------------------------------------------- */
+
+bool
+settings_preloaded(void)
+{
+	return setting_layout != NULL;
+}
+
+/* The server's layout; an error in a server that did not preload us. */
+const Layout *
+settings_layout(void)
+{
+	if (!settings_preloaded())
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg(
+				 "snowflake must be loaded via \"shared_preload_libraries\""),
+			 errdetail(
+				 "Minting, and reading ids without naming a layout, need the library's shared memory and settings."),
+			 errhint(
+				 "Add \"snowflake\" to \"shared_preload_libraries\" in postgresql.conf and restart the server, or name the layout, as in snowflake_decode(id, 'twitter').")));
+	return setting_layout;
+}
+
+/* As a specification: what records have, and the registry is told. */
+const char *
+settings_layout_text(void)
+{
+	(void) settings_layout();
+	return layout_in_full;
+}
+
+static int
+compare_shards(const void *one, const void *other)
+{
+	return *(const int32 *) one - *(const int32 *) other;
+}
+
+/* Does snowflake.shards name the shard? */
+bool
+settings_name_shard(int32 shard)
+{
+	return bsearch(&shard, settings_asked_shards->shard,
+				   settings_asked_shards->count, sizeof(int32),
+				   compare_shards) != NULL;
+}
+
+/* Does it name the shard, or leave open which ones? */
+bool
+settings_ask_for(int32 shard)
+{
+	return settings_asked_shards->count == 0 || settings_name_shard(shard);
+}
+
+/* Do the settings ask for leases? */
+bool
+settings_want_leases(void)
+{
+	return settings_registry()[0] != '\0' ||
+		   settings_asked_shards->automatic > 0;
+}
+
+/* The registry to lease from; "": none. */
+const char *
+settings_registry(void)
+{
+	return registry_in_use != NULL ? registry_in_use : "";
+}
+
+/* Was the registry taken away, which takes a restart? */
+bool
+settings_leave_registry(void)
+{
+	return registry_in_use != NULL && registry_text[0] == '\0';
 }

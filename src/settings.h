@@ -14,7 +14,7 @@
  */
 #define SETTINGS_MAX_SHARD_BITS 16
 
-/* The shards that may be minted on, in ascending order. */
+/* Shards to mint on, in ascending order. */
 typedef struct OwnShards
 {
 	int	  count;	 /* 0: snowflake.shards is empty, or "auto" */
@@ -25,12 +25,16 @@ typedef struct OwnShards
 /* snowflake.spread counts bits of the sequence number. */
 #define SETTINGS_MAX_SPREAD 8
 
-extern OURS bool settings_refuse_clone;
-extern OURS int	 settings_spread;
+extern OURS int	  settings_clock_tolerance_ms;
+extern OURS int	  settings_reserve_ms;
+extern OURS int	  settings_lease_ms;
+extern OURS bool  settings_refuse_clone;
+extern OURS int	  settings_spread;
+extern OURS char *settings_shards_text;
 
-/* As the setting asks for them, and those of them that are minted on. */
+/* The same, parsed; and how often it was set in this process: see mint.c. */
 extern OURS const OwnShards *settings_asked_shards;
-extern OURS const OwnShards *settings_own_shards;
+extern OURS uint32			 settings_shards_changes;
 
 extern void settings_define(void);
 
@@ -38,13 +42,9 @@ extern bool			 settings_preloaded(void);
 extern const Layout *settings_layout(void);
 extern const char	*settings_layout_text(void);
 extern bool			 settings_name_shard(int32 shard);
+extern bool			 settings_ask_for(int32 shard);
 extern bool			 settings_want_leases(void);
-extern void			 settings_narrow_shards(const OwnShards *own);
-extern const char	*settings_own_shards_text(void);
-extern int			 settings_clock_tolerance_ms(void);
-extern int			 settings_reserve_ms(void);
 extern const char	*settings_registry(void);
 extern bool			 settings_leave_registry(void);
-extern int			 settings_lease_ms(void);
 
 #endif /* SNOWFLAKE_SETTINGS_H */

@@ -17,8 +17,8 @@
  *	  learns why there is none: see lease_wait.c.
  *
  * A session mints on the part of its snowflake.shards that is open.  It finds
- * that part when it first needs it, and again when it meets a closed shard, or
- * when its shards are exhausted and others have been opened since.
+ * that part when it first needs it, when snowflake.shards was set, and when all
+ * of the part is exhausted or closed, and a shard was opened or closed since.
  *
  * A note about locking:
  *	- LeaseTable is read and written under lease_lock, an LWLock, but for "is_on",
@@ -421,13 +421,6 @@ leases_have_changed(void)
 	return my_changes != pg_atomic_read_u32(&table->changes);
 }
 
-/* Does the session's snowflake.shards name the shard, or leave it open? */
-bool
-leases_ask_for(int32 shard)
-{
-	return settings_asked_shards->count == 0 || settings_name_shard(shard);
-}
-
 /*
  * The shards that this session mints on from now on: the open ones of those that
  * it asks for.
@@ -435,33 +428,27 @@ leases_ask_for(int32 shard)
 const OwnShards *
 leases_own_shards(void)
 {
-	const OwnShards *asked = settings_asked_shards;
-	OwnShards		*before = my_shards;
-	OwnShards		*own;
+	OwnShards *own;
 
-	my_changes = pg_atomic_read_u32(&table->changes);
 	if (!leases_are_on())
-	{
-		settings_narrow_shards(asked);
-		return asked;
-	}
+		return settings_asked_shards;
+	my_changes = pg_atomic_read_u32(&table->changes);
 	LWLockAcquire(lease_lock, LW_SHARED);
-	own = MemoryContextAlloc(TopMemoryContext,
-							 offsetof(OwnShards, shard) +
-								 (table->count + 1) * sizeof(int32));
-	*own = (OwnShards){.automatic = asked->automatic};
+	own =
+		MemoryContextAlloc(TopMemoryContext, offsetof(OwnShards, shard) +
+												 table->count * sizeof(int32));
+	own->count = own->automatic = 0;
 	for (int i = 0; i < table->count; i++)
 	{
 		int32 shard = table->held[i].lease.shard;
 
-		if (leases_ask_for(shard) && positions_is_open(shard))
+		if (settings_ask_for(shard) && positions_is_open(shard))
 			own->shard[own->count++] = shard;
 	}
 	LWLockRelease(lease_lock);
+	if (my_shards != NULL)
+		pfree(my_shards);
 	my_shards = own;
-	settings_narrow_shards(own);
-	if (before != NULL)
-		pfree(before);
 	return own;
 }
 

@@ -36,7 +36,6 @@ extern bool				leases_are_on(void);
 extern bool				leases_cover(int64 tick);
 extern const OwnShards *leases_own_shards(void);
 extern bool				leases_have_changed(void);
-extern bool				leases_ask_for(int32 shard);
 extern Worker		   *leases_worker(void);
 extern void				leases_ask(void);
 extern SetAside			leases_set_aside(int32 shard);

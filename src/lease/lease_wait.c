@@ -373,7 +373,7 @@ look_out(Outlook *outlook, int32 shard)
 		const HeldLease *held = &outlook->table->held[i];
 		const Lease		*lease = &held->lease;
 
-		if (shard == ANY_SHARD ? !leases_ask_for(lease->shard) :
+		if (shard == ANY_SHARD ? !settings_ask_for(lease->shard) :
 								 lease->shard != shard)
 			continue;
 		outlook->is_open |= held->is_counted;
@@ -403,7 +403,7 @@ report_hopeless(const WorkerWait *wait, LeaseTable *table, int32 shard)
 	if (outlook.lease != NULL && !outlook.is_open)
 	{
 		/* its clock may be about to reach the lease */
-		if (wait->waited_us >= settings_clock_tolerance_ms() * US_PER_MS)
+		if (wait->waited_us >= settings_clock_tolerance_ms * US_PER_MS)
 			report_not_open(&outlook);
 		return;
 	}

@@ -491,7 +491,7 @@ call_registry(void)
 static int64
 pause_after_attempt(void)
 {
-	int64 lease_us = settings_lease_ms() * US_PER_MS;
+	int64 lease_us = settings_lease_ms * US_PER_MS;
 	int64 most_us = Min(MAX_RETRY_US, Max(lease_us / 20, MIN_PAUSE_US));
 
 	if (report.failure.kind == REGISTRY_ANSWERED && report.refusals == 0)

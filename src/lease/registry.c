@@ -533,7 +533,7 @@ registry_lease_arguments(const Lease *held, int nheld, const int32 *preferred,
 	}
 	append_shards(&arguments, "preferred", preferred, npreferred);
 	appendStringInfo(&arguments, ", lease => interval '%d ms'",
-					 settings_lease_ms());
+					 settings_lease_ms);
 	return arguments.data;
 }
 

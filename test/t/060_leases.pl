@@ -40,6 +40,8 @@ is($registry->safe_psql('postgres', q(SELECT count(*) FROM snowflake_registry_le
 fails_with($paris, 'SELECT snowflake_nextval(2)', '42501',
 	qr/shard 2 is not leased to this server.*It holds 0-1 of the registry's shards\./s, 'a named shard of the other server');
 fails_with($paris, "SET snowflake.shards = '2'; $nextval", '42501', qr/shard 2 is not leased to this server/, 'by SET');
+fails_with($paris, "SET statement_timeout = '60s'; $nextval; SET snowflake.shards = '2'; $nextval",
+	'42501', qr/shard 2 is not leased to this server/, 'by SET after an id');
 $paris->safe_psql('postgres', "CREATE ROLE app SUPERUSER LOGIN; ALTER ROLE app SET snowflake.shards = '2-3'");
 $paris->safe_psql('postgres', "CREATE DATABASE shop; ALTER DATABASE shop SET snowflake.shards = '1,2'");
 $paris->safe_psql('shop', 'CREATE EXTENSION snowflake');

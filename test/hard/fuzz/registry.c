@@ -59,6 +59,7 @@ struct Latch		 *MyLatch;
 char				 *cluster_name;
 int					  PostPortNumber;
 const OwnShards		 *settings_asked_shards = &asked;
+int					  settings_lease_ms = 600000;
 
 void *
 palloc(Size size)
@@ -141,12 +142,6 @@ const char *
 settings_registry(void)
 {
 	return "";
-}
-
-int
-settings_lease_ms(void)
-{
-	return 600000;
 }
 
 const char *
