@@ -82,9 +82,13 @@ read_layout_or_fail(const char *text, size_t length, Layout *layout)
 char *
 layout_name(const Layout *layout)
 {
-	char *name = palloc(LAYOUT_TEXT_SIZE);
+	const LayoutPreset *preset = layout_preset_of(layout);
+	char			   *name;
 
-	layout_describe(layout, name, LAYOUT_TEXT_SIZE);
+	if (preset != NULL)
+		return pstrdup(preset->name);
+	name = palloc(LAYOUT_TEXT_SIZE);
+	layout_format(layout, name, LAYOUT_TEXT_SIZE);
 	return name;
 }
 

@@ -3,11 +3,11 @@
  * layout.c
  *	  How 64 bits are divided into a timestamp, a shard and a sequence number.
  *
- * The arithmetic of layouts that does not fit an inline function, and how a
- * message quotes a text; the rest is in layout.h.  layout_text.c builds layouts and states their invariants.
+ * The arithmetic that does not fit an inline function of layout.h, and how
+ * a message quotes a text.  layout_text.c builds layouts and states their
+ * invariants.
  *
- * Nothing here knows of the server, its settings or the other files, and
- * nothing here has state: there is nothing to lock.
+ * Pure functions: no server, no settings, no state, nothing to lock.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,90 +28,72 @@ layout_is_same(const Layout *one, const Layout *other)
 		   one->sequence_shift == other->sequence_shift;
 }
 
+static int64
+tick_of_us(const Layout *layout, int64 us_since_epoch)
+{
+	return us_since_epoch / layout->tick_us -
+		   (us_since_epoch % layout->tick_us < 0 ? 1 : 0);
+}
+
 /* The tick that a time falls into; false if no int64 holds an id of it. */
 bool
 layout_tick_of_time(const Layout *layout, TimestampTz time, int64 *tick)
 {
 	int64 us;
-	int64 limit = layout_mask(63 - layout->timestamp_shift);
 
 	if (TIMESTAMP_NOT_FINITE(time) ||
 		pg_sub_s64_overflow(time, layout->epoch, &us))
 		return false;
-	*tick = us / layout->tick_us - (us % layout->tick_us < 0 ? 1 : 0);
-	return *tick >= -limit - 1 && *tick <= limit;
+	*tick = tick_of_us(layout, us);
+	return *tick >= layout_tick(layout, PG_INT64_MIN) &&
+		   *tick <= layout_tick(layout, PG_INT64_MAX);
 }
 
 /*
- * The ids whose time is at or after a given one, or, with "later", after it.
+ * The first tick of an id whose time is at or after a given one, or, with
+ * "later", after it; if there is none, the one after the last tick of all ids.
  * Times are those that layout_time_of_tick() gives: ticks beyond what the
  * server can hold are infinitely early or late.
  */
-static LayoutIdRange
-ids_since(const Layout *layout, TimestampTz time, bool later)
+static int64
+first_tick_from(const Layout *layout, TimestampTz time, bool later)
 {
-	const LayoutIdRange none = {PG_INT64_MAX, PG_INT64_MIN};
-	LayoutIdRange		range = {PG_INT64_MIN, PG_INT64_MAX};
-	int64				tick;
-	int64				us;
+	const int64 least = layout_tick(layout, PG_INT64_MIN);
+	const int64 end = layout_tick(layout, PG_INT64_MAX) + 1;
+	int64		tick;
+	int64		us;
 
 	if (TIMESTAMP_IS_NOBEGIN(time))
-		tick = later ? layout->first_tick : PG_INT64_MIN;
-	else if (TIMESTAMP_IS_NOEND(time) && later)
-		return none;
-	else if (TIMESTAMP_IS_NOEND(time) ||
-			 pg_sub_s64_overflow(time, layout->epoch, &us))
+		tick = later ? layout->first_tick : least;
+	else if (TIMESTAMP_IS_NOEND(time))
+		tick = later ? end : layout->last_tick + 1;
+	else if (pg_sub_s64_overflow(time, layout->epoch, &us))
 		tick = layout->last_tick + 1;
 	else
 	{
-		int64 floor =
-			us / layout->tick_us - (us % layout->tick_us < 0 ? 1 : 0);
-
-		floor = Min(floor, layout->last_tick);
-		tick = later || us % layout->tick_us != 0 ? floor + 1 : floor;
+		tick = Min(tick_of_us(layout, us), layout->last_tick);
+		if (later || us % layout->tick_us != 0)
+			tick++;
 	}
-	if (tick > layout_tick(layout, PG_INT64_MAX))
-		return none;
-	if (tick > layout_tick(layout, PG_INT64_MIN))
-		range.first = layout_pack(layout, tick, 0, 0);
-	return range;
-}
-
-/* All other ids than those of a range that ends with the last id of all. */
-static LayoutIdRange
-ids_before(LayoutIdRange since)
-{
-	if (since.first > since.last)
-		return (LayoutIdRange){PG_INT64_MIN, PG_INT64_MAX};
-	if (since.first == PG_INT64_MIN)
-		return (LayoutIdRange){PG_INT64_MAX, PG_INT64_MIN};
-	return (LayoutIdRange){PG_INT64_MIN, since.first - 1};
+	return Min(Max(tick, least), end);
 }
 
 /* The ids whose time compares so with a given one. */
 LayoutIdRange
 layout_ids(const Layout *layout, LayoutComparison comparison, TimestampTz time)
 {
-	LayoutIdRange since;
-	LayoutIdRange until;
+	int64 first = layout_tick(layout, PG_INT64_MIN);
+	int64 end = layout_tick(layout, PG_INT64_MAX) + 1;
 
-	switch (comparison)
-	{
-		case LAYOUT_LT:
-			return ids_before(ids_since(layout, time, false));
-		case LAYOUT_LE:
-			return ids_before(ids_since(layout, time, true));
-		case LAYOUT_EQ:
-			break;
-		case LAYOUT_GE:
-			return ids_since(layout, time, false);
-		case LAYOUT_GT:
-			return ids_since(layout, time, true);
-	}
-	since = ids_since(layout, time, false);
-	until = ids_before(ids_since(layout, time, true));
-	return (LayoutIdRange){Max(since.first, until.first),
-						   Min(since.last, until.last)};
+	if (comparison >= LAYOUT_EQ)
+		first = first_tick_from(layout, time, comparison == LAYOUT_GT);
+	if (comparison <= LAYOUT_EQ)
+		end = first_tick_from(layout, time, comparison != LAYOUT_LT);
+	if (first >= end)
+		return (LayoutIdRange){PG_INT64_MAX, PG_INT64_MIN};
+	return (LayoutIdRange){layout_pack(layout, first, 0, 0),
+						   layout_pack(layout, end - 1, 0, 0) |
+							   layout_mask(layout->timestamp_shift)};
 }
 
 /*
@@ -121,14 +103,8 @@ layout_ids(const Layout *layout, LayoutComparison comparison, TimestampTz time)
 int64
 layout_first_tick_from(const Layout *layout, TimestampTz time)
 {
-	int64 tick;
+	int64 tick = first_tick_from(layout, time, false);
 
-	if (TIMESTAMP_IS_NOBEGIN(time))
-		return 0;
-	if (!layout_tick_of_time(layout, time, &tick))
-		return time < layout->epoch ? 0 : layout->last_mint_tick + 1;
-	if (layout_time_of_tick(layout, tick) < time)
-		tick++;
 	return Min(Max(tick, 0), layout->last_mint_tick + 1);
 }
 

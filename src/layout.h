@@ -73,7 +73,7 @@ typedef struct LayoutPreset
 	const char *source; /* who published it */
 } LayoutPreset;
 
-/* How an id's time compares with a given time. */
+/* How an id's time compares with a given time, in this order. */
 typedef enum LayoutComparison
 {
 	LAYOUT_LT,
@@ -108,7 +108,6 @@ extern void layout_format(const Layout *layout, char *buffer, size_t size);
 extern void layout_format_fields(const Layout *layout, char *buffer,
 								 size_t size);
 extern const LayoutPreset *layout_preset_of(const Layout *layout);
-extern void layout_describe(const Layout *layout, char *buffer, size_t size);
 extern void layout_format_time(TimestampTz time, char *buffer, size_t size);
 
 extern char *layout_quote(const char *start, const char *end, char *quote);

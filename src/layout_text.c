@@ -18,8 +18,7 @@
  *	- every id that can be minted (ticks 0 to last_mint_tick) is positive, and
  *	  the server can hold its time.
  *
- * Nothing here knows of the server or its settings, and nothing here has
- * state: there is nothing to lock.
+ * Pure functions: no settings, no state, nothing to lock.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,16 +27,17 @@
 #include <ctype.h>
 
 #include "common/int.h"
+#include "utils/datetime.h"
+
 #include "layout.h"
 
 /*
- * Epochs as a number, in ms: 0, or from 1973 to the end of 9999.  A year or
- * seconds, put there by mistake, lie between.
+ * Epochs as a number, in ms: 0, or from 1973 to the end of 9999.  Between lie
+ * years and seconds, which are mistakes.
  */
 #define MIN_EPOCH_MS INT64CONST(100000000000)
 #define MAX_EPOCH_MS INT64CONST(253402300799999)
 
-/* the longest tick accepted, in microseconds: a day */
 #define MAX_TICK_US USECS_PER_DAY
 
 #define BLANKS " \t\r\n"
@@ -94,7 +94,7 @@ static const struct
 	{"process", LAYOUT_SHARD},		 {"machine", LAYOUT_SHARD},
 	{"node", LAYOUT_SHARD},			 {"sequence", LAYOUT_SEQUENCE}};
 
-/* Names of the units, longest suffix of a kind first. */
+/* Units of ticks, ascending. */
 static const struct
 {
 	const char *suffix;
@@ -109,9 +109,8 @@ typedef struct Span
 } Span;
 
 /* A user's text in an error message. */
-#define SPAN_FORMAT "%s"
-#define SPAN_ARGS(s) \
-	layout_quote((s).start, (s).end, (char[LAYOUT_QUOTE_SIZE]){0})
+#define QUOTED(span) \
+	layout_quote((span).start, (span).end, (char[LAYOUT_QUOTE_SIZE]){0})
 
 /* --- Reading text ------------------------------------------------------- */
 
@@ -195,57 +194,19 @@ whole_number(Span span, int64 max, int64 *value)
 
 /* --- Times: ISO 8601 in UTC, whatever the session's DateStyle and time zone  */
 
-/*
- * Days from 2000-01-01 to a date of the proleptic Gregorian calendar, and
- * back.  Years are counted from March, so that a leap day ends its year; a
- * cycle of 400 years has 146097 days, and 2000-03-01 starts one.
- */
-static int64
-days_of_date(int64 year, int64 month, int64 day)
-{
-	int64 y = (month <= 2 ? year - 1 : year) - 2000;
-	int64 cycle = (y >= 0 ? y : y - 399) / 400;
-	int64 year_of_cycle = y - cycle * 400;
-	int64 day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-
-	return cycle * 146097 + year_of_cycle * 365 + year_of_cycle / 4 -
-		   year_of_cycle / 100 + day_of_year + 60;
-}
-
-static void
-date_of_days(int64 days, int64 *year, int *month, int *day)
-{
-	int64 d = days - 60;
-	int64 cycle = (d >= 0 ? d : d - 146096) / 146097;
-	int64 day_of_cycle = d - cycle * 146097;
-	int64 year_of_cycle = (day_of_cycle - day_of_cycle / 1460 +
-						   day_of_cycle / 36524 - day_of_cycle / 146096) /
-						  365;
-	int64 day_of_year =
-		day_of_cycle -
-		(365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100);
-	int march_month = (int) ((5 * day_of_year + 2) / 153);
-
-	*day = (int) (day_of_year - (153 * march_month + 2) / 5) + 1;
-	*month = march_month < 10 ? march_month + 3 : march_month - 9;
-	*year = year_of_cycle + cycle * 400 + 2000 + (*month <= 2 ? 1 : 0);
-}
-
-/* YYYY-MM-DD, a date that exists. */
+/* YYYY-MM-DD, a date that exists, as days since 2000-01-01. */
 static bool
 take_date(Span *rest, int64 *days)
 {
 	int64 year, month, day;
-	int64 year_back;
-	int	  month_back, day_back;
 
 	if (!take_digits(rest, 4, &year) || !take_char(rest, '-') ||
 		!take_digits(rest, 2, &month) || !take_char(rest, '-') ||
-		!take_digits(rest, 2, &day) || month < 1 || month > 12 || day < 1)
+		!take_digits(rest, 2, &day) || month < 1 || month > 12 || day < 1 ||
+		day > day_tab[isleap(year)][month - 1])
 		return false;
-	*days = days_of_date(year, month, day);
-	date_of_days(*days, &year_back, &month_back, &day_back);
-	return month == month_back && day == day_back;
+	*days = date2j((int) year, (int) month, (int) day) - POSTGRES_EPOCH_JDATE;
+	return true;
 }
 
 /* HH:MM:SS, with up to six digits of a fraction, and Z. */
@@ -274,7 +235,7 @@ take_time_of_day(Span *rest, int64 *us)
 
 /* An epoch: Unix milliseconds, a date, or a date and a time in UTC. */
 static bool
-parse_epoch(Span span, TimestampTz *epoch, LayoutError *error)
+parse_epoch(Span span, Layout *layout, LayoutError *error)
 {
 	Span  rest = span;
 	int64 ms, days, us = 0;
@@ -284,22 +245,20 @@ parse_epoch(Span span, TimestampTz *epoch, LayoutError *error)
 		if (!whole_number(span, MAX_EPOCH_MS, &ms) ||
 			(ms != 0 && ms < MIN_EPOCH_MS))
 			return fail(error,
-						"epoch \"" SPAN_FORMAT
-						"\" is not 0 or from " INT64_FORMAT " to " INT64_FORMAT
-						" milliseconds since 1970",
-						SPAN_ARGS(span), MIN_EPOCH_MS, MAX_EPOCH_MS);
-		*epoch = UNIX_EPOCH_US + ms * US_PER_MS;
+						"epoch \"%s\" is not 0 or from " INT64_FORMAT
+						" to " INT64_FORMAT " milliseconds since 1970",
+						QUOTED(span), MIN_EPOCH_MS, MAX_EPOCH_MS);
+		layout->epoch = UNIX_EPOCH_US + ms * US_PER_MS;
 		return true;
 	}
 	if (!take_date(&rest, &days) ||
 		(take_char(&rest, 'T') && !take_time_of_day(&rest, &us)) ||
 		rest.start != rest.end)
 		return fail(error,
-					"epoch \"" SPAN_FORMAT "\" is neither Unix"
-					" milliseconds nor a UTC time such as"
-					" 2024-01-01T00:00:00Z",
-					SPAN_ARGS(span));
-	*epoch = days * USECS_PER_DAY + us;
+					"epoch \"%s\" is neither Unix milliseconds nor a UTC"
+					" time such as 2024-01-01T00:00:00Z",
+					QUOTED(span));
+	layout->epoch = days * USECS_PER_DAY + us;
 	return true;
 }
 
@@ -307,13 +266,9 @@ parse_epoch(Span span, TimestampTz *epoch, LayoutError *error)
 void
 layout_format_time(TimestampTz time, char *buffer, size_t size)
 {
-	bool  borrow = time % USECS_PER_DAY < 0;
-	int64 days = time / USECS_PER_DAY - (borrow ? 1 : 0);
-	int64 us = time % USECS_PER_DAY + (borrow ? USECS_PER_DAY : 0);
-	int64 year;
-	int	  month, day;
-	int	  second = (int) (us / USECS_PER_SEC);
-	int	  fraction = (int) (us % USECS_PER_SEC);
+	int64 days = time / USECS_PER_DAY;
+	int64 us = time % USECS_PER_DAY;
+	int	  year, month, day, second, fraction;
 	char  digits[16] = "";
 
 	if (TIMESTAMP_NOT_FINITE(time))
@@ -322,20 +277,26 @@ layout_format_time(TimestampTz time, char *buffer, size_t size)
 				size);
 		return;
 	}
+	if (us < 0)
+	{
+		us += USECS_PER_DAY;
+		days--;
+	}
+	j2date((int) days + POSTGRES_EPOCH_JDATE, &year, &month, &day);
+	second = (int) (us / USECS_PER_SEC);
+	fraction = (int) (us % USECS_PER_SEC);
 	if (fraction % 1000 != 0)
 		snprintf(digits, sizeof(digits), ".%06d", fraction);
 	else if (fraction != 0)
 		snprintf(digits, sizeof(digits), ".%03d", fraction / 1000);
-	date_of_days(days, &year, &month, &day);
-	snprintf(buffer, size, "%04lld-%02d-%02dT%02d:%02d:%02d%sZ",
-			 (long long) year, month, day, second / 3600, second / 60 % 60,
-			 second % 60, digits);
+	snprintf(buffer, size, "%04d-%02d-%02dT%02d:%02d:%02d%sZ", year, month,
+			 day, second / 3600, second / 60 % 60, second % 60, digits);
 }
 
 /* --- Specifications ----------------------------------------------------- */
 
 static bool
-parse_unit(Span span, int64 *tick_us, LayoutError *error)
+parse_unit(Span span, Layout *layout, LayoutError *error)
 {
 	Span number = {span.start, span.start + count_digits(span)};
 	Span suffix = {number.end, span.end};
@@ -349,14 +310,14 @@ parse_unit(Span span, int64 *tick_us, LayoutError *error)
 		if (whole_number(number, MAX_TICK_US / units[i].us, &count) &&
 			count > 0)
 		{
-			*tick_us = count * units[i].us;
+			layout->tick_us = count * units[i].us;
 			return true;
 		}
 	}
 	return fail(error,
-				"unit \"" SPAN_FORMAT "\" is not a length such as 1ms,"
-				" 10ms or 1s, of a day at most",
-				SPAN_ARGS(span));
+				"unit \"%s\" is not a length such as 1ms, 10ms or 1s, of"
+				" a day at most",
+				QUOTED(span));
 }
 
 static bool
@@ -371,16 +332,14 @@ parse_field(Span span, LayoutField *field, LayoutError *error)
 		if (!span_is(name, vocabulary[i].name))
 			continue;
 		if (!whole_number(bits, ID_BITS - 1, &width) || width < 1)
-			return fail(error,
-						"field \"" SPAN_FORMAT "\" needs a width from"
-						" 1 to %d bits",
-						SPAN_ARGS(span), ID_BITS - 1);
+			return fail(error, "field \"%s\" needs a width from 1 to %d bits",
+						QUOTED(span), ID_BITS - 1);
 		field->name = vocabulary[i].name;
 		field->part = vocabulary[i].part;
 		field->bits = (int) width;
 		return true;
 	}
-	return fail(error, "unknown field \"" SPAN_FORMAT "\"", SPAN_ARGS(name));
+	return fail(error, "unknown field \"%s\"", QUOTED(name));
 }
 
 static bool
@@ -405,25 +364,15 @@ parse_fields(Span span, Layout *layout, LayoutError *error)
 	return true;
 }
 
-/* Are the fields of each part neighbours, so that they make one number? */
-static bool
-parts_are_contiguous(const Layout *layout, int nparts)
-{
-	int changes = 0;
-
-	for (int i = 1; i < layout->nfields; i++)
-		changes += layout->fields[i].part != layout->fields[i - 1].part;
-	return changes == nparts - 1;
-}
-
 /* Check the fields as a whole and derive the shift of each. */
 static bool
 place_fields(Layout *layout, LayoutError *error)
 {
-	int total = 0;
-	int count[LAYOUT_SEQUENCE + 1] = {0, 0, 0};
-	int bits[LAYOUT_SEQUENCE + 1] = {0, 0, 0};
-	int shift[LAYOUT_SEQUENCE + 1] = {0, 0, 0};
+	int	 total = 0;
+	int	 count[LAYOUT_SEQUENCE + 1] = {0, 0, 0};
+	int	 bits[LAYOUT_SEQUENCE + 1] = {0, 0, 0};
+	int	 shift[LAYOUT_SEQUENCE + 1] = {0, 0, 0};
+	bool are_apart = false; /* two fields of one part */
 
 	if (layout->fields[0].part != LAYOUT_TIMESTAMP)
 		return fail(error, "timestamp must come first");
@@ -431,10 +380,11 @@ place_fields(Layout *layout, LayoutError *error)
 	{
 		LayoutField *field = &layout->fields[i];
 
-		if (bits[field->part] == 0)
+		if (count[field->part]++ == 0)
 			shift[field->part] = total;
+		else if (field->part != field[1].part)
+			are_apart = true;
 		field->shift = total;
-		count[field->part]++;
 		bits[field->part] += field->bits;
 		total += field->bits;
 	}
@@ -446,15 +396,15 @@ place_fields(Layout *layout, LayoutError *error)
 	if (count[LAYOUT_SHARD] > LAYOUT_MAX_SHARD_FIELDS)
 		return fail(error, "the shard has %d parts, and the most is %d",
 					count[LAYOUT_SHARD], LAYOUT_MAX_SHARD_FIELDS);
-	if (!parts_are_contiguous(layout, 1 + (count[LAYOUT_SHARD] > 0) +
-										  (count[LAYOUT_SEQUENCE] > 0)))
+	if (are_apart)
 		return fail(error, "the two parts of a shard must be neighbours");
-	if (bits[LAYOUT_SHARD] > LAYOUT_MAX_PART_BITS)
-		return fail(error, "the shard has %d bits, and the most is %d",
-					bits[LAYOUT_SHARD], LAYOUT_MAX_PART_BITS);
-	if (bits[LAYOUT_SEQUENCE] > LAYOUT_MAX_PART_BITS)
-		return fail(error, "the sequence has %d bits, and the most is %d",
-					bits[LAYOUT_SEQUENCE], LAYOUT_MAX_PART_BITS);
+	for (LayoutPart part = LAYOUT_SHARD; part <= LAYOUT_SEQUENCE; part++)
+	{
+		if (bits[part] > LAYOUT_MAX_PART_BITS)
+			return fail(error, "the %s has %d bits, and the most is %d",
+						part == LAYOUT_SHARD ? "shard" : "sequence",
+						bits[part], LAYOUT_MAX_PART_BITS);
+	}
 
 	layout->timestamp_shift = shift[LAYOUT_TIMESTAMP];
 	layout->shard_bits = bits[LAYOUT_SHARD];
@@ -505,50 +455,41 @@ layout_derive(Layout *layout, LayoutError *error)
 static bool
 parse_specification(Span text, Layout *layout, LayoutError *error)
 {
-	bool have_epoch = false, have_unit = false, have_fields = false;
+	static const struct
+	{
+		const char *key;
+		bool (*parse)(Span value, Layout *layout, LayoutError *error);
+	} settings[] = {{"epoch", parse_epoch},
+					{"unit", parse_unit},
+					{"fields", parse_fields}};
+	bool is_given[lengthof(settings)] = {false};
 
 	while (text.start < text.end)
 	{
-		Span  value = cut(&text, BLANKS);
-		Span  word = value;
-		Span  key = cut(&value, "=");
-		bool *have;
-		bool  parsed;
+		Span value = cut(&text, BLANKS);
+		Span word = value;
+		Span key = cut(&value, "=");
+		int	 i = 0;
 
 		if (word.start == word.end)
 			continue; /* more than one blank */
-		if (span_is(key, "epoch"))
-		{
-			have = &have_epoch;
-			parsed = parse_epoch(value, &layout->epoch, error);
-		}
-		else if (span_is(key, "unit"))
-		{
-			have = &have_unit;
-			parsed = parse_unit(value, &layout->tick_us, error);
-		}
-		else if (span_is(key, "fields"))
-		{
-			have = &have_fields;
-			parsed = parse_fields(value, layout, error);
-		}
-		else
+		while (i < lengthof(settings) && !span_is(key, settings[i].key))
+			i++;
+		if (i == lengthof(settings))
 			return fail(error,
-						"\"" SPAN_FORMAT "\" is not epoch=..., unit=..."
-						" or fields=...",
-						SPAN_ARGS(word));
-		if (!parsed)
+						"\"%s\" is not epoch=..., unit=... or fields=...",
+						QUOTED(word));
+		if (!settings[i].parse(value, layout, error))
 			return false;
-		if (*have)
-			return fail(error, "\"" SPAN_FORMAT "\" appears twice",
-						SPAN_ARGS(key));
-		*have = true;
+		if (is_given[i])
+			return fail(error, "\"%s\" appears twice", settings[i].key);
+		is_given[i] = true;
 	}
-	if (!have_epoch || !have_unit || !have_fields)
-		return fail(error, "%s is missing",
-					!have_epoch ? "epoch=..." :
-					!have_unit	? "unit=..." :
-								  "fields=...");
+	for (int i = 0; i < lengthof(settings); i++)
+	{
+		if (!is_given[i])
+			return fail(error, "%s=... is missing", settings[i].key);
+	}
 	return layout_derive(layout, error);
 }
 
@@ -566,17 +507,17 @@ layout_parse(const char *text, size_t length, Layout *layout,
 	error->preset[0] = '\0';
 	for (int i = 0; i < layout_preset_count; i++)
 	{
-		const LayoutPreset *preset = &layout_presets[i];
+		const char *preset = layout_presets[i].specification;
 
-		if (span_is(span, preset->name))
-			return layout_parse(preset->specification,
-								strlen(preset->specification), layout, error);
+		if (!span_is(span, layout_presets[i].name))
+			continue;
+		span = (Span){preset, preset + strlen(preset)};
+		break;
 	}
-	if (memchr(text, '=', length) == NULL)
+	if (memchr(span.start, '=', span.end - span.start) == NULL)
 	{
 		(void) layout_quote(span.start, span.end, error->preset);
-		return fail(error, "there is no preset \"" SPAN_FORMAT "\"",
-					error->preset);
+		return fail(error, "there is no preset \"%s\"", error->preset);
 	}
 	return parse_specification(span, layout, error);
 }
@@ -615,33 +556,21 @@ layout_format(const Layout *layout, char *buffer, size_t size)
 const LayoutPreset *
 layout_preset_of(const Layout *layout)
 {
+	char ours[LAYOUT_TEXT_SIZE];
+
+	layout_format(layout, ours, sizeof(ours));
 	for (int i = 0; i < layout_preset_count; i++)
 	{
-		const char *specification = layout_presets[i].specification;
+		const char *name = layout_presets[i].name;
 		Layout		preset;
 		LayoutError error;
-		char		ours[LAYOUT_TEXT_SIZE];
 		char		theirs[LAYOUT_TEXT_SIZE];
 
-		if (!layout_parse(specification, strlen(specification), &preset,
-						  &error))
+		if (!layout_parse(name, strlen(name), &preset, &error))
 			continue; /* a test parses every preset */
-		layout_format(layout, ours, sizeof(ours));
 		layout_format(&preset, theirs, sizeof(theirs));
 		if (strcmp(ours, theirs) == 0)
 			return &layout_presets[i];
 	}
 	return NULL;
-}
-
-/* What messages call a layout: the preset's name or the specification. */
-void
-layout_describe(const Layout *layout, char *buffer, size_t size)
-{
-	const LayoutPreset *preset = layout_preset_of(layout);
-
-	if (preset != NULL)
-		strlcpy(buffer, preset->name, size);
-	else
-		layout_format(layout, buffer, size);
 }

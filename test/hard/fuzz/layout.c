@@ -12,6 +12,7 @@
 #include "../../../src/layout.c"
 #include "../../../src/layout_text.c"
 
+#include "../calendar.h"
 #include "server.h"
 
 /* The invariants that the head of src/layout_text.c states. */
@@ -61,6 +62,7 @@ check_round_trip(const Layout *l)
 	char		again[LAYOUT_TEXT_SIZE];
 	Layout		back;
 	LayoutError error;
+	const LayoutPreset *preset = layout_preset_of(l);
 
 	layout_format(l, text, sizeof(text));
 	must(strlen(text) < sizeof(text) - 1);
@@ -68,8 +70,9 @@ check_round_trip(const Layout *l)
 	must(memcmp(l, &back, sizeof(back)) == 0);
 	layout_format(&back, again, sizeof(again));
 	must(strcmp(text, again) == 0);
-	layout_describe(l, again, sizeof(again));
-	must(layout_parse(again, strlen(again), &back, &error));
+	if (preset == NULL)
+		return;
+	must(layout_parse(preset->name, strlen(preset->name), &back, &error));
 	must(memcmp(l, &back, sizeof(back)) == 0);
 }
 

@@ -7,6 +7,8 @@
 #include "../../../src/layout.c"
 #include "../../../src/layout_text.c"
 
+#include "../calendar.h"
+
 int
 main(void)
 {
