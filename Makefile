@@ -11,6 +11,7 @@
 EXTENSION  = snowflake snowflake_registry snowflake_plain
 MODULE_big = snowflake
 OBJS = \
+	src/accept.o \
 	src/clock.o \
 	src/conninfo.o \
 	src/copy_from.o \

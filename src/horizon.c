@@ -60,7 +60,6 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "access/xloginsert.h"
-#include "fmgr.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
@@ -84,9 +83,6 @@
 #include "record.h"
 #include "server.h"
 #include "settings.h"
-
-PG_FUNCTION_INFO_V1(snowflake_store_layout);
-PG_FUNCTION_INFO_V1(snowflake_accept_clone);
 
 /* How long the worker leaves the disk alone after a failure. */
 #define RETRY_DELAY_MS 100
@@ -147,7 +143,7 @@ horizon_shmem_startup(void)
 {
 	bool found;
 
-	horizon_lock = &GetNamedLWLockTranche(SERVER_LOCKS)[1].lock;
+	horizon_lock = &GetNamedLWLockTranche(SERVER_LOCKS)[HORIZON_LOCK].lock;
 	state = ShmemInitStruct("snowflake horizon", sizeof(HorizonState), &found);
 	if (found)
 		return;
@@ -167,12 +163,7 @@ horizon_shmem_startup(void)
 void
 horizon_ask_for_renewal(int64 tick)
 {
-	uint64 wanted = pg_atomic_read_u64(&state->wanted_tick);
-
-	while ((int64) wanted < tick &&
-		   !pg_atomic_compare_exchange_u64(&state->wanted_tick, &wanted,
-										   (uint64) tick))
-		;
+	bounds_raise(&state->wanted_tick, tick);
 	worker_wake(&state->worker);
 }
 
@@ -545,7 +536,7 @@ forget_wait(void)
 void
 snowflake_horizon_main(Datum arg)
 {
-	worker_begin(&state->worker, "snowflake horizon", forget_wait);
+	worker_begin(&state->worker, forget_wait);
 
 	/* record the layout; show what is wrong before anybody mints */
 	(void) attempt_renewal(HORIZON_OPEN_ONLY);
@@ -567,12 +558,6 @@ snowflake_horizon_main(Datum arg)
 	}
 }
 
-void
-horizon_register_worker(void)
-{
-	worker_register("snowflake horizon", "snowflake_horizon_main");
-}
-
 /* What the worker does, for people. */
 void
 horizon_view(HorizonView *view)
@@ -580,72 +565,4 @@ horizon_view(HorizonView *view)
 	LWLockAcquire(horizon_lock, LW_SHARED);
 	*view = state->view;
 	LWLockRelease(horizon_lock);
-}
-
-/* --- Accepting a layout or a clone ----------------------------------------- */
-
-/* All that must hold before something is accepted: the worker knows the server. */
-static void
-prepare_to_accept(const char *what)
-{
-	WorkerWait wait = {0};
-
-	(void) settings_layout();
-	if (RecoveryInProgress())
-		ereport(ERROR, (errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
-						errmsg("cannot accept %s during recovery", what)));
-	while (!server_knows_layout())
-		horizon_wait(&wait, HORIZON_OPEN_ONLY);
-	ConditionVariableCancelSleep();
-}
-
-/*
- * Tell the worker that something is accepted, and wait until that is on disk.
- * A call that fails or is cancelled takes its word back; other calls say it
- * again.
- */
-static void
-accept_and_wait(void (*accept)(bool), bool (*is_pending)(void))
-{
-	WorkerWait wait = {0};
-
-	PG_TRY();
-	{
-		while (is_pending())
-		{
-			accept(true);
-			horizon_wait(&wait, HORIZON_OPEN_ONLY);
-		}
-	}
-	PG_CATCH();
-	{
-		accept(false);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
-	ConditionVariableCancelSleep();
-}
-
-/* Go on with the layout of the setting; snowflake_accept_layout() has checked. */
-Datum
-snowflake_store_layout(PG_FUNCTION_ARGS)
-{
-	prepare_to_accept("a layout");
-	if (server_layout_differs())
-		accept_and_wait(server_accept_layout, server_layout_differs);
-	else
-		ereport(NOTICE, (errmsg("the layout has not changed")));
-	PG_RETURN_VOID();
-}
-
-/* Somebody says that this clone may mint beside its original, or instead. */
-Datum
-snowflake_accept_clone(PG_FUNCTION_ARGS)
-{
-	prepare_to_accept("a clone");
-	if (server_is_clone())
-		accept_and_wait(server_accept_clone, server_is_clone);
-	else
-		ereport(NOTICE, (errmsg("this server is not a clone")));
-	PG_RETURN_VOID();
 }

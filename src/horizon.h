@@ -28,7 +28,6 @@ typedef struct HorizonView
 	Trouble			trouble;
 } HorizonView;
 
-extern void horizon_register_worker(void);
 extern Size horizon_shmem_size(void);
 extern void horizon_shmem_startup(void);
 

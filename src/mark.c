@@ -227,7 +227,7 @@ mark_shmem_startup(void)
 {
 	bool found;
 
-	settled_lock = &GetNamedLWLockTranche(SERVER_LOCKS)[2].lock;
+	settled_lock = &GetNamedLWLockTranche(SERVER_LOCKS)[MARK_LOCK].lock;
 	settled = ShmemInitStruct("snowflake settled", mark_shmem_size(), &found);
 	ring = (RingEntry *) (settled + 1);
 	prepared = (Minted *) (ring + ring_size());

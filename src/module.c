@@ -22,12 +22,12 @@
 #include "copy_from.h"
 #include "horizon.h"
 #include "lease_table.h"
-#include "lease_worker.h"
 #include "mark.h"
 #include "positions.h"
 #include "server.h"
 #include "sessions.h"
 #include "settings.h"
+#include "worker.h"
 
 SNOWFLAKE_MODULE_MAGIC;
 
@@ -70,8 +70,8 @@ _PG_init(void)
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 	settings_define();
-	horizon_register_worker();
-	lease_register_worker();
+	worker_register("snowflake horizon", "snowflake_horizon_main");
+	worker_register("snowflake lease", "snowflake_lease_main");
 	copy_from_install_hook();
 	mark_install_hooks();
 	prev_shmem_request_hook = shmem_request_hook;

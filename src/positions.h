@@ -97,7 +97,7 @@ bounds_are_known(void)
 	return known;
 }
 
-/* The only way to change a bound. */
+/* The only way to change a bound, or another tick that many raise. */
 static inline void
 bounds_raise(pg_atomic_uint64 *bound, int64 tick)
 {

@@ -492,7 +492,7 @@ server_shmem_startup(void)
 	Trouble		 trouble = {0};
 	RecordResult file;
 
-	server_lock = &GetNamedLWLockTranche(SERVER_LOCKS)[0].lock;
+	server_lock = &GetNamedLWLockTranche(SERVER_LOCKS)[SERVER_LOCK].lock;
 	server = ShmemInitStruct("snowflake server", server_shmem_size(), &found);
 	if (found)
 		return;

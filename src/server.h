@@ -8,9 +8,16 @@
 #include "layout.h"
 #include "record.h"
 
-/* The LWLocks in shared memory: of server.c, horizon.c, mark.c and lease_table.c, in turn. */
+/* The LWLocks in shared memory, each for one file. */
 #define SERVER_LOCKS "snowflake"
-#define SERVER_LOCK_COUNT 4
+enum
+{
+	SERVER_LOCK,
+	HORIZON_LOCK,
+	MARK_LOCK,
+	LEASE_LOCK,
+	SERVER_LOCK_COUNT
+};
 
 /* What the record says of this server, for people. */
 typedef struct ServerView

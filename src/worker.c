@@ -67,17 +67,17 @@ leave(int code, Datum arg)
 	forget_all();
 }
 
-/* The process has started.  "name" is that of the memory for one attempt. */
+/* The process has started.  Its memory is for one attempt. */
 void
-worker_begin(Worker *worker, const char *name, void (*forget)(void))
+worker_begin(Worker *worker, void (*forget)(void))
 {
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
-	MemoryContextSwitchTo(
-		AllocSetContextCreateInternal(TopMemoryContext, name,
-									  ALLOCSET_DEFAULT_SIZES));
+	MemoryContextSwitchTo(AllocSetContextCreate(TopMemoryContext,
+												"snowflake worker",
+												ALLOCSET_DEFAULT_SIZES));
 	me = worker;
 	forget_all = forget;
 	on_shmem_exit(leave, (Datum) 0);

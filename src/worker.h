@@ -30,8 +30,7 @@ extern void worker_register(const char *name, const char *function);
 extern void worker_shmem_startup(Worker *worker);
 
 /* for the worker itself */
-extern void worker_begin(Worker *worker, const char *name,
-						 void (*forget)(void));
+extern void worker_begin(Worker *worker, void (*forget)(void));
 extern void worker_end_attempt(Worker *worker);
 
 /* for sessions */

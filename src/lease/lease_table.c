@@ -82,7 +82,7 @@ leases_shmem_startup(void)
 	bool found;
 	bool on = settings_want_leases();
 
-	lease_lock = &GetNamedLWLockTranche(SERVER_LOCKS)[3].lock;
+	lease_lock = &GetNamedLWLockTranche(SERVER_LOCKS)[LEASE_LOCK].lock;
 	table = ShmemInitStruct("snowflake leases", leases_shmem_size(), &found);
 	set_aside = (bool *) table + table_size();
 	if (found)
@@ -160,7 +160,7 @@ forget_failure(void)
 void
 leases_begin_worker(void)
 {
-	worker_begin(&table->worker, "snowflake lease", forget_failure);
+	worker_begin(&table->worker, forget_failure);
 }
 
 /* Has a session asked for an attempt since this was called last? */

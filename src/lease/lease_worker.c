@@ -84,7 +84,6 @@
 #include "layout.h"
 #include "lease_record.h"
 #include "lease_table.h"
-#include "lease_worker.h"
 #include "positions.h"
 #include "registry.h"
 #include "server.h"
@@ -649,6 +648,8 @@ work(void)
 		publish();
 }
 
+extern PGDLLEXPORT void snowflake_lease_main(Datum arg);
+
 void
 snowflake_lease_main(Datum arg)
 {
@@ -665,10 +666,4 @@ snowflake_lease_main(Datum arg)
 		end();
 	/* the server starts it again, unless it stops itself */
 	proc_exit(1);
-}
-
-void
-lease_register_worker(void)
-{
-	worker_register("snowflake lease", "snowflake_lease_main");
 }
