@@ -36,6 +36,13 @@ def test_without
   dumped = schema
   ok(dumped.include?('Could not dump table "photos"'), "schema.rb leaves the table out")
   ok(!dumped.include?('create_table "photos"'), "and has a comment only")
+
+  # a bigint key does not need it
+  ActiveRecord::Base.connection.create_table(:visits, id: :bigint, default: -> { "snowflake_nextval()" })
+  ok(Visit.create!.id.is_a?(Integer), "bigint: an id is an Integer")
+  dumped = schema
+  ok(dumped.include?('enable_extension "snowflake"') &&
+     dumped.include?('create_table "visits", id: :bigint, default: -> { "snowflake_nextval()" }'), "bigint: schema.rb has the extension and the table")
 end
 
 def test
