@@ -141,22 +141,22 @@ describe_use(int32 shard)
 static void
 check_shard_is_reserved(int32 shard)
 {
-	SetAside answer = lease_wait_for_set_aside(shard);
+	Reservation answer = lease_wait_for_reservation(shard);
 
-	if (answer == SET_ASIDE_UNKNOWN)
+	if (answer == RESERVED_UNKNOWN)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("it is not known whether shard %d is reserved", shard),
 				 errdetail("The registry does not answer."),
 				 errhint("See snowflake_lease_status().")));
-	if (answer == SET_ASIDE_TOO_MANY)
+	if (answer == RESERVED_TOO_MANY)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("it is not known whether shard %d is reserved", shard),
 				 errdetail("The registry has reserved more shards than it can "
 						   "tell."),
 				 errhint("Reserve shards that follow each other.")));
-	if (answer == SET_ASIDE_NOT)
+	if (answer == RESERVED_NOT)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("shard %d is not reserved in the registry", shard),

@@ -334,8 +334,7 @@ snowflake_lease_status(PG_FUNCTION_ARGS)
 					   now->count == 0					? "none" :
 					   now->end > GetCurrentTimestamp() ? "held" :
 														  "ended");
-	row_add_text(&row,
-				 report->holder != 0 ? number_text(report->holder) : NULL);
+	row_add_text(&row, now->holder != 0 ? number_text(now->holder) : NULL);
 	row_add(&row, Int32GetDatum(now->count), false);
 	row_add(&row, TimestampTzGetDatum(now->end),
 			TIMESTAMP_NOT_FINITE(now->end));

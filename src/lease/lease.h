@@ -94,7 +94,6 @@ typedef struct LeaseLoss
 /* What the worker tells of its last attempt to reach the registry. */
 typedef struct LeaseReport
 {
-	uint64			holder;		 /* 0: none yet */
 	TimestampTz		answered_at; /* by the registry's clock; 0: never; ... */
 	int64			asked_us;	 /* ... between these, by this server's ... */
 	int64			answered_us; /* ... steady clock */
@@ -104,12 +103,12 @@ typedef struct LeaseReport
 } LeaseReport;
 
 /* Is a shard reserved in the registry, so that no server leases it? */
-typedef enum SetAside
+typedef enum Reservation
 {
-	SET_ASIDE_UNKNOWN, /* it does not answer */
-	SET_ASIDE_TOO_MANY,
-	SET_ASIDE_NOT,
-	SET_ASIDE
-} SetAside;
+	RESERVED_UNKNOWN, /* it does not answer */
+	RESERVED_TOO_MANY,
+	RESERVED_NOT,
+	RESERVED_YES
+} Reservation;
 
 #endif /* SNOWFLAKE_LEASE_H */

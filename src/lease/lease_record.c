@@ -99,44 +99,36 @@ is_whole(const LeaseHeader *header, size_t size)
 }
 
 /*
- * Read the record, if it is of this server in this place.  False, with the
- * reason, if it does not count; then nothing but the registry's number is taken
- * from it, if it can be read.
+ * Read the record, if it is of this server in this place.  If it does not count,
+ * gives the reason; then nothing but the registry's number is taken from it, if it
+ * can be read.
  */
-bool
-lease_record_read(LeaseRecord *record, uint64 incarnation, char *reason)
+const char *
+lease_record_read(LeaseRecord *record)
 {
-	size_t		 size = LEASE_REASON_SIZE;
 	size_t		 length = 0;
 	LeaseHeader *header = read_file(&length);
 	Place		 here;
 
-	(void) identity_find_place(LEASE_FILE, &here);
-	record->caller.registry = header != NULL && is_whole(header, length) ?
-								  header->caller.registry :
-								  0;
+	record->caller.registry = 0;
 	if (header == NULL)
-		strlcpy(reason, "it has no record of leases", size);
-	else if (!is_whole(header, length))
-		strlcpy(reason, "its record of leases is damaged", size);
-	else if (strcmp(header->layout, settings_layout_text()) != 0)
-		strlcpy(reason, "its record of leases is of another layout", size);
-	else if (header->incarnation != incarnation)
-		strlcpy(reason, "its record of leases is another server's", size);
-	else if (!FAULT(lease_place) && strcmp(here.boot, header->place.boot) != 0)
-		strlcpy(reason, "the machine was booted since", size);
-	else if (!FAULT(lease_place) &&
-			 !identity_same_place(&here, &header->place))
-		strlcpy(reason, "its data directory is in another place", size);
-	else
-	{
-		record->caller = header->caller;
-		record->count = header->count;
-		memcpy(record->lease, header + 1, header->count * sizeof(Lease));
-		pfree(header);
-		return true;
-	}
-	return false;
+		return "it has no record of leases";
+	if (!is_whole(header, length))
+		return "its record of leases is damaged";
+	record->caller.registry = header->caller.registry;
+	if (strcmp(header->layout, settings_layout_text()) != 0)
+		return "its record of leases is of another layout";
+	if (header->incarnation != record->incarnation)
+		return "its record of leases is another server's";
+	(void) identity_find_place(LEASE_FILE, &here);
+	if (!FAULT(lease_place) && strcmp(here.boot, header->place.boot) != 0)
+		return "the machine was booted since";
+	if (!FAULT(lease_place) && !identity_same_place(&here, &header->place))
+		return "its data directory is in another place";
+	record->caller = header->caller;
+	record->count = header->count;
+	memcpy(record->lease, header + 1, header->count * sizeof(Lease));
+	return NULL;
 }
 
 /* Make the file that will be the record, so that it can be told which it is. */
@@ -158,8 +150,7 @@ make_temp_file(Place *place, Trouble *trouble)
 
 /* When this returns true, the record survives a loss of power. */
 bool
-lease_record_write(const LeaseRecord *record, uint64 incarnation,
-				   Trouble *trouble)
+lease_record_write(const LeaseRecord *record, Trouble *trouble)
 {
 	size_t		 size = sizeof(LeaseHeader) + record->count * sizeof(Lease);
 	LeaseHeader *header = palloc0(size);
@@ -168,7 +159,7 @@ lease_record_write(const LeaseRecord *record, uint64 incarnation,
 	header->magic = LEASE_MAGIC;
 	header->version = LEASE_VERSION;
 	header->caller = record->caller;
-	header->incarnation = incarnation;
+	header->incarnation = record->incarnation;
 	strlcpy(header->layout, settings_layout_text(), sizeof(header->layout));
 	header->count = record->count;
 	memcpy(header + 1, record->lease, record->count * sizeof(Lease));
@@ -194,14 +185,19 @@ lease_record_holds(const LeaseRecord *record, int32 shard)
 	return false;
 }
 
-static int
-count_held(const LeaseRecord *record)
+/* The shards whose leases are held. */
+int32 *
+lease_record_held(const LeaseRecord *record, int *count)
 {
-	int count = 0;
+	int32 *shard = palloc(Max(record->count, 1) * sizeof(int32));
 
+	*count = 0;
 	for (int i = 0; i < record->count; i++)
-		count += record->lease[i].kind != GIVEN_BACK;
-	return count;
+	{
+		if (record->lease[i].kind != GIVEN_BACK)
+			shard[(*count)++] = record->lease[i].shard;
+	}
+	return shard;
 }
 
 /*
@@ -213,8 +209,10 @@ Lease *
 lease_record_claims(const LeaseRecord *record, int *count)
 {
 	Lease *lease = palloc(Max(record->count, 1) * sizeof(Lease));
-	int	   missing = settings_asked_shards->automatic - count_held(record);
+	int	   missing = settings_asked_shards->automatic;
 
+	for (int i = 0; i < record->count; i++)
+		missing -= record->lease[i].kind != GIVEN_BACK;
 	*count = 0;
 	for (int i = 0; i < record->count; i++)
 	{
@@ -226,19 +224,4 @@ lease_record_claims(const LeaseRecord *record, int *count)
 			lease[(*count)++] = *one;
 	}
 	return lease;
-}
-
-/* The shards of all leases; or of those alone that are held. */
-int32 *
-lease_record_shards(const LeaseRecord *record, bool held_alone, int *count)
-{
-	int32 *shard = palloc(Max(record->count, 1) * sizeof(int32));
-
-	*count = 0;
-	for (int i = 0; i < record->count; i++)
-	{
-		if (record->lease[i].kind != GIVEN_BACK || !held_alone)
-			shard[(*count)++] = record->lease[i].shard;
-	}
-	return shard;
 }

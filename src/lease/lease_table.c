@@ -50,13 +50,14 @@
 #define SHARDS_TEXT_SIZE 200
 
 static LeaseTable *table = NULL;
-static bool		  *set_aside = NULL; /* for each shard, behind the table */
+static bool		  *reserved = NULL; /* for each shard, behind the table */
 static LWLock	  *lease_lock = NULL;
 
 /* "changes" when this session found its shards last, and what it found. */
 static uint32	  my_changes = 0;
 static OwnShards *my_shards = NULL;
 
+/* How many shards the layout has. */
 static Size
 shards_count(void)
 {
@@ -84,7 +85,7 @@ leases_shmem_startup(void)
 
 	lease_lock = &GetNamedLWLockTranche(SERVER_LOCKS)[LEASE_LOCK].lock;
 	table = ShmemInitStruct("snowflake leases", leases_shmem_size(), &found);
-	set_aside = (bool *) table + table_size();
+	reserved = (bool *) table + table_size();
 	if (found)
 		return;
 	memset(table, 0, leases_shmem_size());
@@ -196,12 +197,14 @@ compare_leases(const void *one, const void *other)
 	return ((const Lease *) one)->shard - ((const Lease *) other)->shard;
 }
 
-/* The same lease among others, which are in the order of shards; maybe renewed. */
-static const Lease *
-find_same(const Lease *lease, const Lease *among, int count)
+/*
+ * The same lease, maybe renewed, among things of this size that begin with a lease
+ * and are in the order of shards; NULL: it is not held there.
+ */
+static const void *
+find_same(const Lease *lease, const void *among, int count, Size size)
 {
-	const Lease *found =
-		bsearch(lease, among, count, sizeof(Lease), compare_leases);
+	const Lease *found = bsearch(lease, among, count, size, compare_leases);
 
 	return found != NULL && found->kind != GIVEN_BACK &&
 				   found->from == lease->from ?
@@ -211,14 +214,15 @@ find_same(const Lease *lease, const Lease *among, int count)
 
 /* Let nobody mint on the shards of leases that are not held any more. */
 static bool
-close_dropped(const Lease *lease, int count)
+close_dropped(const LeaseRecord *record)
 {
 	bool closed = false;
 
 	/* the worker alone writes the table, and so reads it without the lock */
 	for (int i = 0; i < table->count; i++)
 	{
-		if (find_same(&table->held[i].lease, lease, count) != NULL)
+		if (find_same(&table->held[i].lease, record->lease, record->count,
+					  sizeof(Lease)) != NULL)
 			continue;
 		if (!FAULT(closed_before_release))
 			positions_close(table->held[i].lease.shard);
@@ -245,36 +249,33 @@ can_count(const Lease *lease)
 }
 
 /*
- * Write the table again, and with it the common end: of those leases that are held,
- * but what is new of them only if that is to be opened.
+ * Write the table again, and with it the common end, of the leases that are held.
+ * What is new may not be on disk yet: a lease, or a renewal.  Then leave it out.
  */
 static void
-write_table(const Lease *lease, int count, bool opens)
+write_table(const LeaseRecord *record, bool is_on_disk)
 {
 	Size	   size = table->count * sizeof(HeldLease);
 	HeldLease *before = memcpy(palloc(size + 1), table->held, size);
-	HeldLease *same = before;
-	HeldLease *before_end = before + table->count;
+	int		   nbefore = table->count;
 
 	LWLockAcquire(lease_lock, LW_EXCLUSIVE);
+	table->holder = record->caller.holder;
 	table->count = 0;
 	table->end = DT_NOEND;
-	for (int i = 0; i < count; i++)
+	for (int i = 0; i < record->count; i++)
 	{
-		HeldLease held = {.lease = lease[i]};
-		bool	  is_new;
+		HeldLease		 held = {.lease = record->lease[i]};
+		const HeldLease *same =
+			find_same(&held.lease, before, nbefore, sizeof(HeldLease));
 
-		while (same < before_end && same->lease.shard < held.lease.shard)
-			same++;
-		is_new = same == before_end ||
-				 find_same(&same->lease, &lease[i], 1) == NULL;
-		if (held.lease.kind == GIVEN_BACK || (is_new && !opens))
+		if (held.lease.kind == GIVEN_BACK || (same == NULL && !is_on_disk))
 			continue;
-		if (opens || FAULT(renewal_stored))
+		if (is_on_disk || FAULT(renewal_stored))
 			held.is_counted =
-				(!is_new && same->is_counted) || can_count(&held.lease);
+				(same != NULL && same->is_counted) || can_count(&held.lease);
 		else
-			held = *same; /* what is renewed may not be on disk yet */
+			held = *same;
 		if (held.is_counted)
 			table->end = Min(table->end, held.lease.until);
 		table->held[table->count++] = held;
@@ -294,45 +295,36 @@ open_counted(void)
 	for (int i = 0; i < table->count; i++)
 	{
 		const HeldLease *held = &table->held[i];
-		int64			 first =
-			layout_first_tick_from(settings_layout(), held->lease.from);
+		int64 first = (int64) pg_atomic_read_u64(&bounds->found_horizon);
 
 		if (!held->is_counted || positions_is_open(held->lease.shard))
 			continue;
-		positions_open(held->lease.shard, Max(FAULT(lease_from) ? 0 : first,
-											  (int64) pg_atomic_read_u64(
-												  &bounds->found_horizon)));
+		if (!FAULT(lease_from))
+			first = Max(first, layout_first_tick_from(settings_layout(),
+													  held->lease.from));
+		positions_open(held->lease.shard, first);
 		opened = true;
 	}
 	return opened;
 }
 
 /*
- * Bring what sessions see up to these leases, which are in the order of shards.
- * First close what is not held any more, because the common end then may move
- * past it.  Then, if all of it is on disk, take over what is new, and open what has
- * begun.
+ * Bring what sessions see up to this record.  First close what is not held any
+ * more, because the common end then may move past it.  Then, if all of the record is
+ * on disk, take over what is new, and open what has begun.
  */
 void
-leases_publish(const Lease *lease, int count, bool opens)
+leases_publish(const LeaseRecord *record, bool is_on_disk)
 {
-	bool changes = close_dropped(lease, count);
+	bool changes = close_dropped(record);
 
-	write_table(lease, count, opens);
-	if (opens && open_counted())
+	write_table(record, is_on_disk);
+	if (is_on_disk && open_counted())
 		changes = true;
 	if (!changes)
 		return;
 	(void) pg_atomic_fetch_add_u32(&table->changes, 1);
 	ConditionVariableBroadcast(&table->worker.attempted);
-}
-
-void
-leases_note_holder(uint64 holder)
-{
-	LWLockAcquire(lease_lock, LW_EXCLUSIVE);
-	table->report.holder = holder;
-	LWLockRelease(lease_lock);
 }
 
 /* An attempt has ended. */
@@ -356,15 +348,15 @@ leases_note_loss(const LeaseLoss *loss)
 	LWLockRelease(lease_lock);
 }
 
-/* The registry says which shards it has reserved; -1: too many to tell. */
+/* The registry says which shards it has reserved; NULL: too many to tell. */
 void
-leases_note_set_aside(const int32 *shard, int count)
+leases_note_reserved(const bool *of_registry)
 {
 	LWLockAcquire(lease_lock, LW_EXCLUSIVE);
-	table->knows_set_aside = count < 0 ? SET_ASIDE_TOO_MANY : SET_ASIDE;
-	memset(set_aside, 0, shards_count());
-	for (int i = 0; i < count; i++)
-		set_aside[shard[i]] = true;
+	table->reservation =
+		of_registry != NULL ? RESERVED_YES : RESERVED_TOO_MANY;
+	if (of_registry != NULL)
+		memcpy(reserved, of_registry, shards_count());
 	LWLockRelease(lease_lock);
 }
 
@@ -398,18 +390,18 @@ leases_copy(void)
 }
 
 /* Has the registry reserved a shard, by its last answer? */
-SetAside
-leases_set_aside(int32 shard)
+Reservation
+leases_reservation(int32 shard)
 {
-	SetAside answer;
+	Reservation answer;
 
 	LWLockAcquire(lease_lock, LW_SHARED);
 	if (table->report.failure.kind != REGISTRY_ANSWERED)
-		answer = SET_ASIDE_UNKNOWN;
-	else if (table->knows_set_aside == SET_ASIDE && !set_aside[shard])
-		answer = SET_ASIDE_NOT;
+		answer = RESERVED_UNKNOWN;
+	else if (table->reservation == RESERVED_YES && !reserved[shard])
+		answer = RESERVED_NOT;
 	else
-		answer = table->knows_set_aside;
+		answer = table->reservation;
 	LWLockRelease(lease_lock);
 	return answer;
 }

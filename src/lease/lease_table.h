@@ -2,7 +2,7 @@
 #ifndef SNOWFLAKE_LEASE_TABLE_H
 #define SNOWFLAKE_LEASE_TABLE_H
 
-#include "lease.h"
+#include "lease_record.h"
 #include "settings.h"
 #include "worker.h"
 
@@ -20,11 +20,12 @@ typedef struct LeaseTable
 	Worker			 worker;
 	TimestampTz		 end;	   /* the common one; DT_NOEND: without leases */
 	int64			 ended_us; /* the last attempt, by a steady clock */
+	uint64			 holder;   /* 0: none yet */
 	LeaseReport		 report;
 	int				 losses; /* the last ones are in "loss" */
 	LeaseLoss		 loss[LEASE_MAX_LOSSES];
-	SetAside		 knows_set_aside; /* SET_ASIDE: the list is there */
-	int				 count; /* of leases, in ascending order of shards */
+	Reservation		 reservation; /* RESERVED_YES: the list is there */
+	int				 count;		  /* of leases, in ascending order of shards */
 	HeldLease		 held[FLEXIBLE_ARRAY_MEMBER]; /* room for all shards */
 } LeaseTable;
 
@@ -38,7 +39,7 @@ extern const OwnShards *leases_own_shards(void);
 extern bool				leases_have_changed(void);
 extern Worker		   *leases_worker(void);
 extern void				leases_ask(void);
-extern SetAside			leases_set_aside(int32 shard);
+extern Reservation		leases_reservation(int32 shard);
 extern LeaseTable	   *leases_copy(void);
 extern char			   *leases_text(const int32 *shard, int count);
 
@@ -51,11 +52,10 @@ extern void leases_heed_settings(void);
 /* for the worker that leases, alone */
 extern void leases_begin_worker(void);
 extern bool leases_take_request(void);
-extern void leases_publish(const Lease *lease, int count, bool opens);
-extern void leases_note_holder(uint64 holder);
+extern void leases_publish(const LeaseRecord *record, bool is_on_disk);
 extern void leases_report(const LeaseReport *report);
 extern void leases_forget_report(void);
 extern void leases_note_loss(const LeaseLoss *loss);
-extern void leases_note_set_aside(const int32 *shard, int count);
+extern void leases_note_reserved(const bool *reserved);
 
 #endif /* SNOWFLAKE_LEASE_TABLE_H */

@@ -468,8 +468,8 @@ lease_wait(WorkerWait *wait, int32 shard)
  * Has the registry reserved a shard?  What it said last can be old, so wait for
  * an answer.
  */
-SetAside
-lease_wait_for_set_aside(int32 shard)
+Reservation
+lease_wait_for_reservation(int32 shard)
 {
 	WorkerWait wait = {0};
 
@@ -478,5 +478,5 @@ lease_wait_for_set_aside(int32 shard)
 	while (pg_atomic_read_u64(&leases_worker()->attempts) == wait.attempts)
 		wait_for_attempt(&wait);
 	ConditionVariableCancelSleep();
-	return leases_set_aside(shard);
+	return leases_reservation(shard);
 }

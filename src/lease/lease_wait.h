@@ -4,8 +4,8 @@
 
 #include "lease_table.h"
 
-extern void		lease_wait(WorkerWait *wait, int32 shard);
-extern SetAside lease_wait_for_set_aside(int32 shard);
-extern int64	lease_clock_ahead_us(const LeaseReport *report);
+extern void		   lease_wait(WorkerWait *wait, int32 shard);
+extern Reservation lease_wait_for_reservation(int32 shard);
+extern int64	   lease_clock_ahead_us(const LeaseReport *report);
 
 #endif /* SNOWFLAKE_LEASE_WAIT_H */

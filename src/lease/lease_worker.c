@@ -100,7 +100,6 @@
 
 /* This server's leases; entries that are not recorded yet are not opened. */
 static LeaseRecord mine;
-static uint64	   incarnation;
 static bool		   is_recorded;
 static bool		   has_begun;
 
@@ -119,7 +118,7 @@ store(void)
 {
 	Trouble trouble;
 
-	is_recorded = lease_record_write(&mine, incarnation, &trouble);
+	is_recorded = lease_record_write(&mine, &trouble);
 	if (!is_recorded)
 	{
 		report.failure = (RegistryFailure){.kind = REGISTRY_UNSTORED};
@@ -146,7 +145,7 @@ become_new_holder(const char *why)
 static void
 publish(void)
 {
-	leases_publish(mine.lease, mine.count, true);
+	leases_publish(&mine, true);
 }
 
 /* Does a lease wait for its beginning? */
@@ -169,7 +168,7 @@ static void
 log_change(const int32 *before, int nbefore)
 {
 	int	   count;
-	int32 *shard = lease_record_shards(&mine, true, &count);
+	int32 *shard = lease_record_held(&mine, &count);
 
 	if (count != nbefore || memcmp(shard, before, count * sizeof(int32)) != 0)
 		ereport(LOG, (errmsg("this server has leased snowflake shards \"%s\"",
@@ -245,16 +244,17 @@ close_shard(int32 shard)
 }
 
 /*
- * Close the shards that are held and not wanted any more, or all of them.  Put
- * their leases that can be given back into "surplus"; return how many there are.
- * A lease that the registry does not know just ends.
+ * Close the shards that are held and not wanted any more, or all of them.  Gives
+ * their leases that can be given back.  A lease that the registry does not know just
+ * ends.
  */
-static int
-close_surplus(bool all, Lease *surplus)
+static Lease *
+close_surplus(bool all, int *count)
 {
-	int held = 0;
-	int count = 0;
+	Lease *surplus = palloc((mine.count + 1) * sizeof(Lease));
+	int	   held = 0;
 
+	*count = 0;
 	for (int i = 0; i < mine.count; i++)
 	{
 		Lease *lease = &mine.lease[i];
@@ -268,11 +268,11 @@ close_surplus(bool all, Lease *surplus)
 		lease->until =
 			Max(lease->from, Min(lease->until, close_shard(lease->shard)));
 		if (lease->kind == HELD_HERE)
-			surplus[count++] = *lease;
+			surplus[(*count)++] = *lease;
 		lease->kind = GIVEN_BACK;
 	}
-	leases_publish(mine.lease, mine.count, false);
-	return count;
+	leases_publish(&mine, false);
+	return surplus;
 }
 
 /* Who has a shard by the answer; NULL: it does not say that anybody has it. */
@@ -380,7 +380,6 @@ give_back(const Lease *surplus, int count)
 static void
 note_answer(const RegistryAnswer *answer, int64 asked_us)
 {
-	report.holder = mine.caller.holder;
 	report.answered_at = answer->now;
 	report.asked_us = asked_us;
 	report.answered_us = steady_clock_us();
@@ -434,16 +433,14 @@ lease_shards(void)
 {
 	RegistryAnswer answer;
 	int64		   asked_us;
-	int			   nheld;
-	int			   npreferred;
 	bool		   is_new_holder = false;
 
 	for (;;)
 	{
+		int	   nheld;
 		Lease *held = lease_record_claims(&mine, &nheld);
-		int32 *preferred = lease_record_shards(&mine, false, &npreferred);
 		char  *arguments =
-			registry_lease_arguments(held, nheld, preferred, npreferred);
+			registry_lease_arguments(held, nheld, mine.lease, mine.count);
 
 		if (!propose_fence(arguments))
 			return false;
@@ -456,8 +453,8 @@ lease_shards(void)
 			break;
 		if (is_new_holder)
 			return registry_fail(&report.failure, REGISTRY_INVALID,
-								 "the registry's answer is not valid: it "
-								 "knows a holder that has just begun");
+								 INVALID_ANSWER
+								 "it knows a holder that has just begun");
 		is_new_holder = true;
 		become_new_holder(
 			psprintf("%s also calls in the name of the holder before",
@@ -466,7 +463,7 @@ lease_shards(void)
 	}
 	note_accepted(&answer);
 	take_over(&answer);
-	leases_note_set_aside(answer.set_aside_shard, answer.set_aside);
+	leases_note_reserved(answer.reserved);
 	return FAULT(lease_stored) || store();
 }
 
@@ -474,8 +471,8 @@ lease_shards(void)
 static bool
 call_registry(void)
 {
-	Lease *surplus = palloc((mine.count + 1) * sizeof(Lease));
-	int	   count = close_surplus(false, surplus);
+	int	   count;
+	Lease *surplus = close_surplus(false, &count);
 	bool   good = count == 0 || store();
 
 	if (!good)
@@ -508,10 +505,9 @@ attempt(void)
 {
 	LeaseReport before = report;
 	int			nbefore;
-	int32	   *shards_before = lease_record_shards(&mine, true, &nbefore);
+	int32	   *shards_before = lease_record_held(&mine, &nbefore);
 
 	report.failure.kind = REGISTRY_ANSWERED;
-	report.holder = mine.caller.holder;
 	pgstat_report_activity(STATE_RUNNING, "leasing shards");
 	if (settings_registry()[0] == '\0' || call_registry())
 		publish();
@@ -529,20 +525,20 @@ attempt(void)
 static void
 begin(void)
 {
-	char	   reason[LEASE_REASON_SIZE];
-	ServerView view;
+	const char *reason;
+	ServerView	view;
 
 	server_view(&view);
-	incarnation = view.self.incarnation;
+	mine.incarnation = view.self.incarnation;
 	if (mine.lease == NULL)
 		mine.lease =
 			MemoryContextAllocHuge(TopMemoryContext,
 								   (layout_last_shard(settings_layout()) + 1) *
 									   sizeof(Lease));
-	is_recorded = lease_record_read(&mine, incarnation, reason);
+	reason = lease_record_read(&mine);
+	is_recorded = reason == NULL;
 	if (!is_recorded)
 		become_new_holder(reason);
-	leases_note_holder(mine.caller.holder);
 	publish();
 	has_begun = true;
 	due_us = 0;
@@ -557,11 +553,11 @@ end(void)
 {
 	Size   size = mine.count * sizeof(Lease);
 	Lease *before = memcpy(palloc(size + 1), mine.lease, size);
-	Lease *surplus = palloc((mine.count + 1) * sizeof(Lease));
 	int	   count;
+	Lease *surplus;
 
 	leases_forget_report();
-	count = close_surplus(true, surplus);
+	surplus = close_surplus(true, &count);
 	if (count == 0 || !store())
 		return;
 	if (!registry_connect(&report.failure))

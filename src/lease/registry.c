@@ -266,8 +266,7 @@ take_result(const PGresult *result, ReadRows read, void *reader,
 			return false;
 		default:
 			return registry_fail(failure, REGISTRY_INVALID,
-								 "the registry's answer is not valid: "
-								 "it is none to a query");
+								 INVALID_ANSWER "it is none to a query");
 	}
 }
 
@@ -509,11 +508,11 @@ append_times(StringInfo arguments, const char *name, const Lease *lease,
 
 /*
  * Renew the leases of the shards that are held, and lease what snowflake.shards
- * asks for beyond that.
+ * asks for beyond that; with "auto", shards that are known before others.
  */
 char *
-registry_lease_arguments(const Lease *held, int nheld, const int32 *preferred,
-						 int npreferred)
+registry_lease_arguments(const Lease *held, int nheld, const Lease *known,
+						 int nknown)
 {
 	const OwnShards *asked = settings_asked_shards;
 	StringInfoData	 arguments;
@@ -531,7 +530,7 @@ registry_lease_arguments(const Lease *held, int nheld, const int32 *preferred,
 		append_shards(&arguments, "wanted", asked->shard, asked->count);
 		appendStringInfoString(&arguments, ", auto => NULL::int");
 	}
-	append_shards(&arguments, "preferred", preferred, npreferred);
+	append_leases(&arguments, "preferred", known, nknown);
 	appendStringInfo(&arguments, ", lease => interval '%d ms'",
 					 settings_lease_ms);
 	return arguments.data;

@@ -17,7 +17,7 @@ extern void registry_disconnect(void);
 
 /* The arguments that a call has besides its caller, while connected. */
 extern char *registry_lease_arguments(const Lease *held, int nheld,
-									  const int32 *preferred, int npreferred);
+									  const Lease *known, int nknown);
 extern char *registry_release_arguments(const Lease *leases, int nleases);
 
 #endif /* SNOWFLAKE_REGISTRY_H */

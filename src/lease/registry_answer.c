@@ -112,8 +112,7 @@ static bool
 is_invalid(AnswerReader *reader, const char *what)
 {
 	return registry_fail(reader->failure, REGISTRY_INVALID,
-						 "the registry's answer is not valid: row %d %s",
-						 reader->rows, what);
+						 INVALID_ANSWER "row %d %s", reader->rows, what);
 }
 
 /* --- Cells -------------------------------------------------------------- */
@@ -250,9 +249,9 @@ take_refusal(AnswerReader *reader, const AnswerRow *row)
 	if (answer->refusals == LEASE_MAX_REFUSALS)
 		return true; /* so many tell enough */
 	answer->refusals++;
-	refusal->kind = row->refusal;
-	refusal->shard = row->shard;
-	refusal->until = row->until;
+	*refusal = (Refusal){.kind = row->refusal,
+						 .shard = row->shard,
+						 .until = row->until};
 	copy_text(refusal->other, row->other);
 	return true;
 }
@@ -273,32 +272,18 @@ take_lost(AnswerReader *reader, const AnswerRow *row)
 
 /* Shards that are reserved, unless these are too many to tell. */
 static bool
-take_set_aside(AnswerReader *reader, const AnswerRow *row)
+take_reserved(AnswerReader *reader, const AnswerRow *row)
 {
-	RegistryAnswer *answer = reader->answer;
-	bool		   *reserved;
-	LayoutError		error;
+	LayoutError error;
 
-	if (reader->has_set_aside)
+	if (reader->has_reserved)
 		return is_invalid(reader, "tells reserved shards again");
-	reader->has_set_aside = true;
-	answer->set_aside = -1;
+	reader->has_reserved = true;
 	if (row->other == NULL)
-		return true;
-	reserved = palloc0(reader->last_shard + 1);
-	if (!shards_parse(row->other, reader->last_shard, reserved, &error))
+		reader->answer->reserved = NULL;
+	else if (!shards_parse(row->other, reader->last_shard,
+						   reader->answer->reserved, &error))
 		return is_invalid(reader, "has no list of shards");
-	answer->set_aside = 0;
-	for (int32 shard = 0; shard <= reader->last_shard; shard++)
-		answer->set_aside += reserved[shard];
-	answer->set_aside_shard =
-		palloc(Max(answer->set_aside, 1) * sizeof(int32));
-	for (int32 shard = 0, count = 0; shard <= reader->last_shard; shard++)
-	{
-		if (reserved[shard])
-			answer->set_aside_shard[count++] = shard;
-	}
-	pfree(reserved);
 	return true;
 }
 
@@ -323,7 +308,7 @@ static const struct AnswerState
 	{"reserved", "+-?+", take_refusal, REFUSED_RESERVED, false},
 	{"exhausted", "--?-", take_refusal, REFUSED_EXHAUSTED, false},
 	{"lost", "???+", take_lost, 0, false},
-	{"set_aside", "---?", take_set_aside, 0, false},
+	{"set_aside", "---?", take_reserved, 0, false},
 };
 
 static const struct AnswerState *
@@ -380,6 +365,7 @@ registry_answer_begin(AnswerReader *reader, RegistryAnswer *answer,
 							 .last_shard = last_shard,
 							 .has_shard = palloc0(last_shard / 8 + 1)};
 	answer->lease = palloc(reader->room * sizeof(Lease));
+	answer->reserved = palloc0(last_shard + 1);
 }
 
 /* Read some of the rows of an answer. */
@@ -391,8 +377,7 @@ registry_answer_read(void *arg, const PGresult *rows)
 
 	if (PQnfields(rows) != ANSWER_COLUMNS)
 		return registry_fail(reader->failure, REGISTRY_INVALID,
-							 "the registry's answer is not valid: "
-							 "it has %d columns instead of %d",
+							 INVALID_ANSWER "it has %d columns instead of %d",
 							 PQnfields(rows), ANSWER_COLUMNS);
 	for (int row = 0; row < PQntuples(rows); row++)
 	{
@@ -418,9 +403,6 @@ registry_answer_read(void *arg, const PGresult *rows)
 bool
 registry_answer_end(AnswerReader *reader)
 {
-	if (reader->rows == 0)
-		return registry_fail(reader->failure, REGISTRY_INVALID,
-							 "the registry's answer is not valid: "
-							 "it has no row");
-	return true;
+	return reader->rows > 0 || registry_fail(reader->failure, REGISTRY_INVALID,
+											 INVALID_ANSWER "it has no row");
 }

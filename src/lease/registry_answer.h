@@ -1,7 +1,4 @@
-/*
- * registry_answer.h -- reading what the registry answers. See
- * registry_answer.c.
- */
+/* registry_answer.h -- reading what the registry answers. See registry_answer.c. */
 #ifndef SNOWFLAKE_REGISTRY_ANSWER_H
 #define SNOWFLAKE_REGISTRY_ANSWER_H
 
@@ -25,8 +22,7 @@ typedef struct RegistryAnswer
 	Refusal		refusal[LEASE_MAX_REFUSALS];
 	int			losses; /* the registry has fenced itself because of them */
 	LeaseLoss	loss[LEASE_MAX_LOSSES];
-	int			set_aside;		 /* reserved shards; -1: too many to tell */
-	int32	   *set_aside_shard; /* in ascending order, allocated */
+	bool *reserved; /* for each shard; NULL: too many to tell; allocated */
 } RegistryAnswer;
 
 typedef struct AnswerReader
@@ -36,7 +32,7 @@ typedef struct AnswerReader
 	int				 rows; /* read so far */
 	int				 room; /* for leases */
 	int32			 last_shard;
-	bool			 has_set_aside;
+	bool			 has_reserved;
 	bool			 is_over;	/* no row may follow */
 	uint8			*has_shard; /* a bit for each: there was a row about it */
 } AnswerReader;
@@ -48,6 +44,8 @@ extern void registry_answer_begin(AnswerReader *reader, RegistryAnswer *answer,
 								  int32 last_shard, RegistryFailure *failure);
 extern bool registry_answer_read(void *reader, const struct pg_result *rows);
 extern bool registry_answer_end(AnswerReader *reader);
+
+#define INVALID_ANSWER "the registry's answer is not valid: "
 
 /* Note why nothing can be done, in words that can be printed; return false. */
 extern bool registry_fail(RegistryFailure *failure, RegistryFailureKind kind,

@@ -566,10 +566,8 @@ check_answer(const RegistryAnswer *answer)
 			 answer->loss[i].lease.shard <= last);
 		check_text(answer->loss[i].what, sizeof(answer->loss[i].what));
 	}
-	for (int i = 0; i < answer->set_aside; i++)
-		must(answer->set_aside_shard[i] <= last &&
-			 answer->set_aside_shard[i] >
-				 (i == 0 ? -1 : answer->set_aside_shard[i - 1]));
+	for (int i = 0; answer->reserved != NULL && i <= last; i++)
+		must(answer->reserved[i] <= 1);
 }
 
 int
@@ -591,7 +589,7 @@ LLVMFuzzerTestOneInput(const uint8 *data, size_t size)
 	{
 		must(failure.kind == REGISTRY_ANSWERED);
 		arguments = choose(2) ?
-						registry_lease_arguments(&lease, 1, &lease.shard, 1) :
+						registry_lease_arguments(&lease, 1, &lease, 1) :
 						registry_release_arguments(&lease, 1);
 		if (registry_call("snowflake_registry_lease", &caller, arguments,
 						  &answer, &failure))
