@@ -42,11 +42,6 @@ PG_FUNCTION_INFO_V1(snowflake_encode);
 PG_FUNCTION_INFO_V1(snowflake_floor);
 PG_FUNCTION_INFO_V1(snowflake_ceil);
 PG_FUNCTION_INFO_V1(snowflake_shard_hash);
-PG_FUNCTION_INFO_V1(snowflake_shard_hash_int4);
-PG_FUNCTION_INFO_V1(snowflake_shard_hash_int2);
-
-/* What hash_combine64(0, hash) of the server adds to a hash value. */
-#define HASH_COMBINE_CONSTANT UINT64CONST(0x49a0f4dd15e5a8e3)
 
 /* What a call site remembers from one call to the next. */
 typedef struct CallSite
@@ -200,17 +195,13 @@ snowflake_decode(PG_FUNCTION_ARGS)
 static Query *
 query_of_columns(FuncExpr *call)
 {
-	static const struct
-	{
-		char *name;
-		Oid	  type;
-	} columns[] = {{"created_at", TIMESTAMPTZOID},
-				   {"shard", INT4OID},
-				   {"sequence", INT4OID}};
 	FuncExpr *decode = copyObject(call);
 	Query	 *query = makeNode(Query);
+	TupleDesc row;
 	ListCell *cell;
 
+	if (get_expr_result_type((Node *) call, NULL, &row) != TYPEFUNC_COMPOSITE)
+		return NULL;
 	foreach (cell, decode->args)
 	{
 		Param *parameter = makeNode(Param);
@@ -223,18 +214,18 @@ query_of_columns(FuncExpr *call)
 		parameter->location = -1;
 		lfirst(cell) = parameter;
 	}
-	for (int i = 0; i < lengthof(columns); i++)
+	for (int i = 0; i < row->natts; i++)
 	{
 		FieldSelect *column = makeNode(FieldSelect);
+		char		*name = NameStr(TupleDescAttr(row, i)->attname);
 
 		column->arg = copyObject((Expr *) decode);
 		column->fieldnum = i + 1;
-		column->resulttype = columns[i].type;
+		column->resulttype = TupleDescAttr(row, i)->atttypid;
 		column->resulttypmod = -1;
 		query->targetList =
 			lappend(query->targetList,
-					makeTargetEntry((Expr *) column, i + 1,
-									pstrdup(columns[i].name), false));
+					makeTargetEntry((Expr *) column, i + 1, name, false));
 	}
 	query->commandType = CMD_SELECT;
 	query->canSetTag = true;
@@ -354,34 +345,19 @@ snowflake_ceil(PG_FUNCTION_ARGS)
 
 /* --- Hash partitions by shard: operator class snowflake_shard_ops ------------- */
 
-/*
- * Hash partitioning takes the remainder of the sum of a constant and the hash
- * value that the operator class's second support function gives.  Ours gives
- * the shard less that constant, so that shard s is in remainder s % modulus.  The
- * seed, which all of these have for a second argument, serves hashes that must
- * differ from others; this one must not.
- */
-static Datum
-shard_hash(int64 id)
-{
-	PG_RETURN_UINT64((uint64) layout_shard(server_layout(), id) -
-					 HASH_COMBINE_CONSTANT);
-}
+/* What hash_combine64(0, hash) of the server adds to a hash value. */
+#define HASH_COMBINE_CONSTANT UINT64CONST(0x49a0f4dd15e5a8e3)
 
+/*
+ * The second support function of the operator class.  Hash partitioning adds a
+ * constant to the hash value, and takes the remainder.  So the value is the shard
+ * less that constant, and shard s is in remainder s % modulus.  The seed, a second
+ * argument, is for hashes that must differ from others.
+ */
 Datum
 snowflake_shard_hash(PG_FUNCTION_ARGS)
 {
-	return shard_hash(PG_GETARG_INT64(0));
-}
+	int32 shard = layout_shard(server_layout(), PG_GETARG_INT64(0));
 
-Datum
-snowflake_shard_hash_int4(PG_FUNCTION_ARGS)
-{
-	return shard_hash(PG_GETARG_INT32(0));
-}
-
-Datum
-snowflake_shard_hash_int2(PG_FUNCTION_ARGS)
-{
-	return shard_hash(PG_GETARG_INT16(0));
+	PG_RETURN_UINT64((uint64) shard - HASH_COMBINE_CONSTANT);
 }

@@ -3,12 +3,11 @@
  * time_operators.c
  *	  Comparing ids with times, and having the planner compare numbers.
  *
- * The operators between an id and a timestamptz are by definition comparisons
- * of snowflake_timestamp(id).  All twelve follow from one rule: an operator
- * and a time select a range of ids, see layout_ids().  The planner is told so
- * by a support function, which puts bigint's own operators, on the bounds of
- * that range, in the place of ours.  From there on all is bigint's: index
- * conditions, pruning, estimates.
+ * The operators between an id and a timestamptz compare snowflake_timestamp(id).
+ * An operator and a time select a range of ids, see layout_ids().  So a planner
+ * support function puts bigint's own operators, on the bounds of that range, in
+ * the place of ours.  From there on all is bigint's: index conditions, pruning,
+ * estimates.
  *
  * The operators are declared on the type snowflake_instant, to which snowflake
  * casts implicitly.  Were they declared on snowflake itself, they would match
@@ -32,16 +31,12 @@
 #include "catalog/pg_opfamily_d.h"
 #include "catalog/pg_type_d.h"
 #include "fmgr.h"
-#include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/supportnodes.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
-#include "utils/acl.h"
-#include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "compat.h"
@@ -49,60 +44,58 @@
 #include "server.h"
 #include "sql.h"
 
-static bool is_in_range(LayoutComparison comparison, int64 id,
-						TimestampTz time);
+PG_FUNCTION_INFO_V1(snowflake_last_before);
+PG_FUNCTION_INFO_V1(snowflake_last_until);
+PG_FUNCTION_INFO_V1(snowflake_time_support);
+
+static TimestampTz
+time_of_id(int64 id)
+{
+	const Layout *layout = server_layout();
+
+	return layout_time_of_tick(layout, layout_tick(layout, id));
+}
 
 /*
- * The operators' functions.  The mirrored one of "time < id" is "id > time",
- * and so forth; "<>" is the negation of "=".  The last line takes the semicolon.
+ * The functions of an operator, with the id on the left and on the right.  The
+ * last line takes the semicolon.
  */
-#define TIME_OPERATOR(name, comparison, wanted, id_argument)                 \
-	PG_FUNCTION_INFO_V1(name);                                               \
-	Datum name(PG_FUNCTION_ARGS)                                             \
-	{                                                                        \
-		PG_RETURN_BOOL(is_in_range(comparison, PG_GETARG_INT64(id_argument), \
-								   PG_GETARG_TIMESTAMPTZ(                    \
-									   1 - (id_argument))) == (wanted));     \
-	}                                                                        \
+#define TIME_OPERATOR(name, operator)                            \
+	PG_FUNCTION_INFO_V1(snowflake_##name##_time);                \
+	Datum snowflake_##name##_time(PG_FUNCTION_ARGS)              \
+	{                                                            \
+		TimestampTz left = time_of_id(PG_GETARG_INT64(0));       \
+                                                                 \
+		PG_RETURN_BOOL(left operator PG_GETARG_TIMESTAMPTZ(1));  \
+	}                                                            \
+	PG_FUNCTION_INFO_V1(snowflake_time_##name);                  \
+	Datum snowflake_time_##name(PG_FUNCTION_ARGS)                \
+	{                                                            \
+		TimestampTz right = time_of_id(PG_GETARG_INT64(1));      \
+                                                                 \
+		PG_RETURN_BOOL(PG_GETARG_TIMESTAMPTZ(0) operator right); \
+	}                                                            \
 	extern int no_such_variable
 
-TIME_OPERATOR(snowflake_lt_time, LAYOUT_LT, true, 0);
-TIME_OPERATOR(snowflake_le_time, LAYOUT_LE, true, 0);
-TIME_OPERATOR(snowflake_eq_time, LAYOUT_EQ, true, 0);
-TIME_OPERATOR(snowflake_ne_time, LAYOUT_EQ, false, 0);
-TIME_OPERATOR(snowflake_ge_time, LAYOUT_GE, true, 0);
-TIME_OPERATOR(snowflake_gt_time, LAYOUT_GT, true, 0);
-TIME_OPERATOR(snowflake_time_lt, LAYOUT_GT, true, 1);
-TIME_OPERATOR(snowflake_time_le, LAYOUT_GE, true, 1);
-TIME_OPERATOR(snowflake_time_eq, LAYOUT_EQ, true, 1);
-TIME_OPERATOR(snowflake_time_ne, LAYOUT_EQ, false, 1);
-TIME_OPERATOR(snowflake_time_ge, LAYOUT_LE, true, 1);
-TIME_OPERATOR(snowflake_time_gt, LAYOUT_LT, true, 1);
+TIME_OPERATOR(lt, <);
+TIME_OPERATOR(le, <=);
+TIME_OPERATOR(eq, ==);
+TIME_OPERATOR(ne, !=);
+TIME_OPERATOR(ge, >=);
+TIME_OPERATOR(gt, >);
 
 /* Those that the planner replaces; "<>" selects no range. */
 static const struct
 {
 	PGFunction		 function;
-	LayoutComparison comparison;
+	LayoutComparison comparison; /* of the id with the time */
 	int				 id_argument;
 } replaced[] = {
-	{snowflake_lt_time, LAYOUT_LT, 0}, {snowflake_le_time, LAYOUT_LE, 0},
-	{snowflake_eq_time, LAYOUT_EQ, 0}, {snowflake_ge_time, LAYOUT_GE, 0},
-	{snowflake_gt_time, LAYOUT_GT, 0}, {snowflake_time_lt, LAYOUT_GT, 1},
-	{snowflake_time_le, LAYOUT_GE, 1}, {snowflake_time_eq, LAYOUT_EQ, 1},
-	{snowflake_time_ge, LAYOUT_LE, 1}, {snowflake_time_gt, LAYOUT_LT, 1}};
-
-PG_FUNCTION_INFO_V1(snowflake_last_before);
-PG_FUNCTION_INFO_V1(snowflake_last_until);
-PG_FUNCTION_INFO_V1(snowflake_time_support);
-
-static bool
-is_in_range(LayoutComparison comparison, int64 id, TimestampTz time)
-{
-	LayoutIdRange range = layout_ids(server_layout(), comparison, time);
-
-	return range.first <= id && id <= range.last;
-}
+	{snowflake_lt_time, LAYOUT_LT, 0}, {snowflake_time_lt, LAYOUT_GT, 1},
+	{snowflake_le_time, LAYOUT_LE, 0}, {snowflake_time_le, LAYOUT_GE, 1},
+	{snowflake_eq_time, LAYOUT_EQ, 0}, {snowflake_time_eq, LAYOUT_EQ, 1},
+	{snowflake_ge_time, LAYOUT_GE, 0}, {snowflake_time_ge, LAYOUT_LE, 1},
+	{snowflake_gt_time, LAYOUT_GT, 0}, {snowflake_time_gt, LAYOUT_LT, 1}};
 
 /* --- Bounds for times that are known only at run time ------------------- */
 
@@ -159,68 +152,49 @@ compare_with_range(Node *id, LayoutIdRange range)
 	if (range.last < PG_INT64_MAX)
 		clauses = lappend(clauses, compare_id(id, BTLessEqualStrategyNumber,
 											  bigint_constant(range.last)));
-	return list_length(clauses) == 1 ? linitial(clauses) :
-									   (Node *) make_andclause(clauses);
+	return (Node *) make_ands_explicit(clauses);
 }
 
 /*
- * A comparison of an id with the bound that a function of ours gives for a time;
- * NULL if the user may not call that.
- */
-static Node *
-compare_with_bound(const FuncExpr *call, Node *id, StrategyNumber strategy,
-				   const char *function, Node *time)
-{
-	const Oid type = TIMESTAMPTZOID;
-	Oid		  bound = stand_in_function(call, function, &type, 1);
-
-	if (!OidIsValid(bound))
-		return NULL;
-	return compare_id(id, strategy,
-					  (Node *) makeFuncExpr(bound, INT8OID,
-											list_make1(copyObject(time)),
-											InvalidOid, InvalidOid,
-											COERCE_EXPLICIT_CALL));
-}
-
-/*
- * The bound of a time that is known only when the query runs: one, and of "="
- * two.
+ * A comparison with a time that is known only when the query runs: with the
+ * bound that a function of ours gives for it, and of "=" with two bounds.  NULL
+ * if not everybody may call the function.
  */
 static Node *
 compare_with_time(const FuncExpr *call, Node *id, LayoutComparison comparison,
 				  Node *time)
 {
-	Node *after;
-	Node *until;
+	const Oid	   type = TIMESTAMPTZOID;
+	const char	  *name = "snowflake_last_until";
+	StrategyNumber strategy = BTGreaterStrategyNumber;
+	Oid			   function;
 
-	switch (comparison)
+	if (comparison == LAYOUT_EQ)
 	{
-		case LAYOUT_LT:
-			return compare_with_bound(call, id, BTLessEqualStrategyNumber,
-									  "snowflake_last_before", time);
-		case LAYOUT_LE:
-			return compare_with_bound(call, id, BTLessEqualStrategyNumber,
-									  "snowflake_last_until", time);
-		case LAYOUT_EQ:
-			break;
-		case LAYOUT_GE:
-			return compare_with_bound(call, id, BTGreaterStrategyNumber,
-									  "snowflake_last_before", time);
-		case LAYOUT_GT:
-			return compare_with_bound(call, id, BTGreaterStrategyNumber,
-									  "snowflake_last_until", time);
+		Node *since;
+		Node *until;
+
+		/* as with the server's own inlining, no subquery is executed twice */
+		if (contain_subplans(id) || contain_subplans(time))
+			return NULL;
+		since = compare_with_time(call, id, LAYOUT_GE, time);
+		until = compare_with_time(call, id, LAYOUT_LE, time);
+		if (since == NULL || until == NULL)
+			return NULL;
+		return (Node *) make_andclause(list_make2(since, until));
 	}
-	/* as with the server's own inlining, no subquery is executed twice */
-	if (contain_subplans(id) || contain_subplans(time))
+	if (comparison == LAYOUT_LT || comparison == LAYOUT_GE)
+		name = "snowflake_last_before";
+	if (comparison == LAYOUT_LT || comparison == LAYOUT_LE)
+		strategy = BTLessEqualStrategyNumber;
+	function = stand_in_function(call, name, &type, 1);
+	if (!OidIsValid(function))
 		return NULL;
-	after = compare_with_bound(call, id, BTGreaterStrategyNumber,
-							   "snowflake_last_before", time);
-	until = compare_with_bound(call, id, BTLessEqualStrategyNumber,
-							   "snowflake_last_until", time);
-	if (after == NULL || until == NULL)
-		return NULL;
-	return (Node *) make_andclause(list_make2(after, until));
+	return compare_id(id, strategy,
+					  (Node *) makeFuncExpr(function, INT8OID,
+											list_make1(copyObject(time)),
+											InvalidOid, InvalidOid,
+											COERCE_EXPLICIT_CALL));
 }
 
 /* Is there an index condition to be had: an id, and a time from elsewhere? */
