@@ -43,7 +43,7 @@ sub has_package
 }
 
 shows_what_is_tested('doc/javascript.md', 'javascript|typescript|prisma|sql',
-	map { "$programs/$_" } 'schema_of_its_own.sql', 'related.sql', 'drizzle_schema.ts', 'drizzle.config.ts', 'schema.prisma', 'prisma.config.ts',
+	map { "$programs/$_" } 'related.sql', 'drizzle_schema.ts', 'drizzle.config.ts', 'schema.prisma', 'prisma.config.ts',
 	map { $_->[0] } values %libraries);
 
 my %version = slurp_file('package.json') =~ /"([^"]+)": "(\d[^"]*)"/g;
@@ -52,8 +52,11 @@ is_deeply([ grep { page_text('doc/javascript.md') !~ /^\|.*\Q$version{$_}\E/m } 
 
 my $node = stack_server('javascript', conf => "timezone = 'Asia/Kolkata'\n");
 
-# Run a library's program in a new database, as schema_of_its_own.sql makes it or with the
-# extension in the schema public.
+# what doc/install.md says of a schema of its own
+my ($ext) = page_text('doc/install.md') =~ /^## In a schema of its own\n.*?^```sql\n(.*?)^```/ms;
+
+# Run a library's program in a new database, with the extension in the schema public or
+# in its own.
 sub run_library
 {
 	my ($name, $schema) = @_;
@@ -65,8 +68,7 @@ sub run_library
 	return missing($name, "the package @missing") if @missing;
 	$node->safe_psql('postgres', "CREATE DATABASE $database");
 	$node->safe_psql($database,
-		($schema eq 'public' ? 'CREATE EXTENSION snowflake;' : slurp_file('schema_of_its_own.sql') =~ s/\bapp\b/$database/r)
-		. "GRANT USAGE ON SCHEMA $schema TO app; GRANT ALL ON SCHEMA public TO app");
+		($schema eq 'public' ? 'CREATE EXTENSION snowflake;' : $ext =~ s/\bapp\b/$database/r) . 'GRANT ALL ON SCHEMA public TO app');
 	return run_program($node, "$name, the extension in $schema", [ 'node', '--import', 'tsx', $program ], PGDATABASE => $database);
 }
 

@@ -99,6 +99,8 @@ my %setting = $parameters =~ /^      ([\w.]+): (.*)$/mg;
 
 is_deeply([ sort keys %setting ], [ map { "snowflake.$_" } 'layout', 'registry', 'shards' ], 'the manifest has the settings');
 like($setting{'snowflake.registry'}, qr/\/projected\/$_\b/, "and where its $_ is") for $manifest =~ /^              path: (\S+)$/mg;
+my ($mode) = $manifest =~ /^  projectedVolumeTemplate:.*\n    defaultMode: (\d+) /m;
+is(oct($mode // '0644') & 037, 0, 'libpq takes a key of root that its group can read, and others cannot');
 $setting{'snowflake.registry'} = registry_setting($registry);    # ours knows no certificate
 
 my $node = PostgreSQL::Test::Cluster->new('photos');
