@@ -313,18 +313,6 @@ store_record(const Record *record, Trouble *trouble)
 
 /* --- Opening and renewing the horizon ----------------------------------- */
 
-/* Read the file and the page.  Only a transaction may read pages. */
-static bool
-read_records(Trouble *trouble)
-{
-	bool good;
-
-	StartTransactionCommand();
-	good = server_read_records(trouble);
-	CommitTransactionCommand();
-	return good;
-}
-
 /*
  * Store what has changed.  The layout goes first: if the horizon's record has a
  * change of the layout, so has the layout's.  A wait for standbys is for both.
@@ -334,9 +322,9 @@ store_change(const ServerChange *change, Trouble *trouble)
 {
 	if (change->stores_layout)
 	{
-		if (!record_write_file(LAYOUT_RECORD, &change->layout, trouble))
+		if (!record_write_file(LAYOUT_RECORD, &change->record, trouble))
 			return false;
-		(void) record_log_page(LAYOUT_RECORD, &change->layout);
+		(void) record_log_page(LAYOUT_RECORD, &change->record);
 	}
 	return !change->stores_record || store_record(&change->record, trouble);
 }
@@ -357,7 +345,12 @@ open_horizon(Trouble *trouble)
 
 	if (!bounds_are_known())
 	{
-		if (!read_records(trouble))
+		bool good;
+
+		StartTransactionCommand(); /* to read pages */
+		good = server_read_records(trouble);
+		CommitTransactionCommand();
+		if (!good)
 			return false;
 		server_compare_layout();
 	}

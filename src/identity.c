@@ -194,11 +194,11 @@ identity_same_place(const Place *here, const Place *recorded)
 /* --- Which server it is ------------------------------------------------- */
 
 static bool
-is_elsewhere(const Identity *here, const Identity *recorded, char *evidence,
-			 size_t size)
+is_elsewhere(const Identity *here, const Identity *recorded, char *evidence)
 {
-	bool knows_births = here->born != 0 && recorded->born != 0;
-	bool knows_inodes = here->inode != 0 && recorded->inode != 0;
+	const size_t size = IDENTITY_EVIDENCE_SIZE;
+	bool		 knows_births = here->born != 0 && recorded->born != 0;
+	bool		 knows_inodes = here->inode != 0 && recorded->inode != 0;
 
 	if (here->system != recorded->system)
 		snprintf(
@@ -227,14 +227,14 @@ is_elsewhere(const Identity *here, const Identity *recorded, char *evidence,
  */
 static bool
 is_new_clone(const Identity *here, const Identity *recorded, StartMode start,
-			 char *evidence, size_t size)
+			 char *evidence)
 {
-	bool elsewhere = is_elsewhere(here, recorded, evidence, size);
+	bool elsewhere = is_elsewhere(here, recorded, evidence);
 
 	if (start == START_FROM_BACKUP &&
 		(elsewhere || recorded->evidence[0] == '\0'))
 	{
-		strlcpy(evidence, FROM_BACKUP, size);
+		strlcpy(evidence, FROM_BACKUP, IDENTITY_EVIDENCE_SIZE);
 		return true;
 	}
 	return elsewhere;
@@ -275,7 +275,7 @@ identity_recognise(Identity *self, const Identity *recorded, StartMode start)
 	self->incarnation = recorded->incarnation;
 	identity_follow(self, recorded);
 	if (start == START_AS_STANDBY ||
-		!is_new_clone(self, recorded, start, evidence, sizeof(evidence)))
+		!is_new_clone(self, recorded, start, evidence))
 		return;
 	identity_draw_incarnation(self);
 	self->clone_of = recorded->incarnation;

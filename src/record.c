@@ -62,25 +62,15 @@ static const struct
 	const char *page_file;
 	Oid			relation; /* of the page */
 	uint32		magic;
-	int			size; /* the last bytes are the checksum */
 } records[] = {[HORIZON_RECORD] = {"snowflake.horizon",
 								   "snowflake.horizon.tmp",
 								   "global/" CppAsString2(HORIZON_RELATION),
-								   HORIZON_RELATION, 0x534E4F57 /* "SNOW" */,
-								   sizeof(Record)},
+								   HORIZON_RELATION, 0x534E4F57 /* "SNOW" */},
 			   [LAYOUT_RECORD] = {"snowflake.layout", "snowflake.layout.tmp",
 								  "global/" CppAsString2(LAYOUT_RELATION),
-								  LAYOUT_RELATION, 0x534E4F59 /* "SNOY" */,
-								  sizeof(LayoutRecord)}};
+								  LAYOUT_RELATION, 0x534E4F59 /* "SNOY" */}};
 
-/* The beginning of each record. */
-typedef struct RecordHead
-{
-	uint32 magic;
-	uint32 version;
-} RecordHead;
-
-/* The formats.  A change of these numbers needs a new version. */
+/* The format.  A change of these numbers needs a new version. */
 StaticAssertDecl(sizeof(Record) == 528 && sizeof(Identity) == 344,
 				 "the record has 528 bytes, 344 of them the identity");
 StaticAssertDecl(offsetof(Record, horizon) == 8 &&
@@ -89,58 +79,34 @@ StaticAssertDecl(offsetof(Record, horizon) == 8 &&
 					 offsetof(Record, layout_changes) == 520 &&
 					 offsetof(Record, crc) == 524,
 				 "the fields of the record are where they were");
-StaticAssertDecl(sizeof(LayoutRecord) == 176 &&
-					 offsetof(LayoutRecord, layout) == 8 &&
-					 offsetof(LayoutRecord, layout_changes) == 168 &&
-					 offsetof(LayoutRecord, crc) == 172,
-				 "the fields of the layout's record are where they were");
-
 /* --- Bytes -------------------------------------------------------------- */
 
 static pg_crc32c
-crc_of(RecordKind kind, const void *record)
+crc_of(const Record *record)
 {
 	pg_crc32c crc;
 
 	INIT_CRC32C(crc);
-	COMP_CRC32C(crc, record, records[kind].size - sizeof(crc));
+	COMP_CRC32C(crc, record, offsetof(Record, crc));
 	FIN_CRC32C(crc);
 	return crc;
 }
 
-static bool
-has_right_crc(RecordKind kind, const char *record)
+/* The bytes of a record as they are stored; of the layout's, only that is told. */
+static Record
+seal(RecordKind kind, const Record *record)
 {
-	pg_crc32c crc;
+	Record bytes = *record;
 
-	memcpy(&crc, record + records[kind].size - sizeof(crc), sizeof(crc));
-	return crc == crc_of(kind, record);
-}
-
-void
-record_make(Record *record, TimestampTz horizon, const char *layout,
-			uint32 layout_changes, const Identity *writer)
-{
-	memset(record, 0, sizeof(*record));
-	record->magic = records[HORIZON_RECORD].magic;
-	record->version = RECORD_VERSION;
-	record->horizon = horizon;
-	strlcpy(record->layout, layout, sizeof(record->layout));
-	record->writer = *writer;
-	record->layout_changes = layout_changes;
-	record->crc = crc_of(HORIZON_RECORD, record);
-}
-
-void
-record_make_layout(LayoutRecord *record, const char *layout,
-				   uint32 layout_changes)
-{
-	memset(record, 0, sizeof(*record));
-	record->magic = records[LAYOUT_RECORD].magic;
-	record->version = RECORD_VERSION;
-	strlcpy(record->layout, layout, sizeof(record->layout));
-	record->layout_changes = layout_changes;
-	record->crc = crc_of(LAYOUT_RECORD, record);
+	if (kind == LAYOUT_RECORD)
+	{
+		bytes.horizon = DT_NOBEGIN;
+		memset(&bytes.writer, 0, sizeof(bytes.writer));
+	}
+	bytes.magic = records[kind].magic;
+	bytes.version = RECORD_VERSION;
+	bytes.crc = crc_of(&bytes);
+	return bytes;
 }
 
 /*
@@ -148,36 +114,34 @@ record_make_layout(LayoutRecord *record, const char *layout,
  * are none; "damage" says which kind of trouble that is.
  */
 static bool
-parse(RecordKind kind, void *record, const char *bytes, int length,
+parse(RecordKind kind, Record *record, const char *bytes, int length,
 	  TroubleKind damage, Trouble *trouble)
 {
-	char	  *reason = trouble->reason;
-	size_t	   size = sizeof(trouble->reason);
-	int		   whole = records[kind].size;
-	RecordHead head = {0};
+	char  *reason = trouble->reason;
+	size_t size = sizeof(trouble->reason);
+	int	   whole = sizeof(*record);
 
 	trouble->kind = damage;
-	memcpy(&head, bytes, Min(length, sizeof(head)));
-
-	if (head.magic != records[kind].magic && kind == LAYOUT_RECORD)
-		strlcpy(reason, "it is not a layout record", size);
-	else if (head.magic != records[kind].magic)
-		strlcpy(reason, "it is not a horizon record", size);
-	else if (head.version != RECORD_VERSION)
+	memset(record, 0, whole);
+	memcpy(record, bytes, Min(length, whole));
+	if (record->magic != records[kind].magic)
+		snprintf(reason, size, "it is not a %s record",
+				 kind == LAYOUT_RECORD ? "layout" : "horizon");
+	else if (record->version != RECORD_VERSION)
 	{
 		trouble->kind = TROUBLE_VERSION;
 		snprintf(reason, size,
 				 "it is of version %u, and this library reads version %d",
-				 head.version, RECORD_VERSION);
+				 record->version, RECORD_VERSION);
 	}
 	else if (length != whole)
 		snprintf(reason, size, "it has %d of %d bytes", length, whole);
-	else if (!FAULT(record_checksum) && !has_right_crc(kind, bytes))
+	else if (!FAULT(record_checksum) && record->crc != crc_of(record))
 		strlcpy(reason, "its checksum is wrong", size);
 	else
 	{
 		reason[0] = '\0';
-		memcpy(record, bytes, whole);
+		record->layout[sizeof(record->layout) - 1] = '\0';
 		return true;
 	}
 	return false;
@@ -261,7 +225,7 @@ note_failure(Trouble *trouble, TroubleKind kind, const char *operation,
 }
 
 RecordResult
-record_read_file(RecordKind kind, void *record, Trouble *trouble)
+record_read_file(RecordKind kind, Record *record, Trouble *trouble)
 {
 	const char *file = records[kind].file;
 	char		bytes[sizeof(Record) + 1];
@@ -276,7 +240,7 @@ record_read_file(RecordKind kind, void *record, Trouble *trouble)
 		note_failure(trouble, TROUBLE_FILE, "open", file);
 		return RECORD_UNREADABLE;
 	}
-	length = read(fd, bytes, records[kind].size + 1);
+	length = read(fd, bytes, sizeof(bytes));
 	if (length < 0)
 		note_failure(trouble, TROUBLE_FILE, "read", file);
 	CloseTransientFile(fd);
@@ -339,11 +303,13 @@ record_replace_file(const char *file, const char *temp_file, const void *bytes,
 }
 
 bool
-record_write_file(RecordKind kind, const void *record, Trouble *trouble)
+record_write_file(RecordKind kind, const Record *record, Trouble *trouble)
 {
+	Record bytes = seal(kind, record);
+
 	trouble->record = kind;
 	return record_replace_file(records[kind].file, records[kind].temp_file,
-							   record, records[kind].size, trouble);
+							   &bytes, sizeof(bytes), trouble);
 }
 
 /* --- The page ----------------------------------------------------------- */
@@ -359,7 +325,7 @@ page_locator(RecordKind kind)
 
 /* Make a record of what a page has between its header and "lower". */
 static bool
-parse_page(RecordKind kind, void *record, Page page, Trouble *trouble)
+parse_page(RecordKind kind, Record *record, Page page, Trouble *trouble)
 {
 	const char *bytes = PageGetContents(page);
 	int			length = (char *) page + ((PageHeader) page)->pd_lower - bytes;
@@ -375,7 +341,7 @@ parse_page(RecordKind kind, void *record, Page page, Trouble *trouble)
  * server raises another error, the kind of trouble is set already.
  */
 RecordResult
-record_read_page(RecordKind kind, void *record, Trouble *trouble)
+record_read_page(RecordKind kind, Record *record, Trouble *trouble)
 {
 	RelFileLocator locator = page_locator(kind);
 	SMgrRelation   relation = smgropen(locator, INVALID_PROC_NUMBER);
@@ -408,8 +374,9 @@ record_read_page(RecordKind kind, void *record, Trouble *trouble)
  * an invalid one if nobody can replay this server's WAL elsewhere.
  */
 XLogRecPtr
-record_log_page(RecordKind kind, const void *record)
+record_log_page(RecordKind kind, const Record *record)
 {
+	Record		   bytes = seal(kind, record);
 	PGAlignedBlock block;
 	Page		   page = (Page) block.data;
 	RelFileLocator locator = page_locator(kind);
@@ -418,9 +385,9 @@ record_log_page(RecordKind kind, const void *record)
 	if (!XLogIsNeeded())
 		return InvalidXLogRecPtr;
 	PageInit(page, BLCKSZ, 0);
-	memcpy(PageGetContents(page), record, records[kind].size);
+	memcpy(PageGetContents(page), &bytes, sizeof(bytes));
 	((PageHeader) page)->pd_lower =
-		PageGetContents(page) + records[kind].size - block.data;
+		PageGetContents(page) + sizeof(bytes) - block.data;
 	lsn = log_newpage(&locator, MAIN_FORKNUM, 0, page, true);
 	XLogFlush(lsn);
 	return lsn;

@@ -7,34 +7,24 @@
 #include "layout.h"
 #include "port/pg_crc32c.h"
 
-/* Each record has a file, and a page in the WAL. */
+/* Of the same fields.  Each has a file, and a page in the WAL. */
 typedef enum RecordKind
 {
 	HORIZON_RECORD,
 	LAYOUT_RECORD
 } RecordKind;
 
-/* The horizon's record, as it is on disk and in the WAL. */
+/* As it is on disk and in the WAL.  That of the layout has no horizon and no writer. */
 typedef struct Record
 {
-	uint32		magic;
-	uint32		version;
+	uint32 magic; /* this, the version and the checksum: when it is stored */
+	uint32 version;
 	TimestampTz horizon; /* no id is at or after this time; DT_NOBEGIN: none */
 	char		layout[LAYOUT_TEXT_SIZE]; /* as layout_format() writes it */
 	Identity	writer;
 	uint32		layout_changes; /* how often the layout was changed */
 	pg_crc32c	crc;			/* of all bytes before it */
 } Record;
-
-/* The layout's. */
-typedef struct LayoutRecord
-{
-	uint32	  magic;
-	uint32	  version;
-	char	  layout[LAYOUT_TEXT_SIZE]; /* as layout_format() writes it */
-	uint32	  layout_changes;
-	pg_crc32c crc; /* of all bytes before it */
-} LayoutRecord;
 
 /* What went wrong with a record.  The way out depends on it. */
 typedef enum TroubleKind
@@ -59,24 +49,18 @@ typedef enum RecordResult
 	RECORD_UNREADABLE /* with the trouble */
 } RecordResult;
 
-extern void record_make(Record *record, TimestampTz horizon,
-						const char *layout, uint32 layout_changes,
-						const Identity *writer);
-extern void record_make_layout(LayoutRecord *record, const char *layout,
-							   uint32 layout_changes);
-
 extern void record_report(int level, const Trouble *trouble);
 
-extern RecordResult record_read_file(RecordKind kind, void *record,
+extern RecordResult record_read_file(RecordKind kind, Record *record,
 									 Trouble *trouble);
 extern bool record_replace_file(const char *file, const char *temp_file,
 								const void *bytes, size_t size,
 								Trouble *trouble);
-extern bool record_write_file(RecordKind kind, const void *record,
+extern bool record_write_file(RecordKind kind, const Record *record,
 							  Trouble *trouble);
 
-extern RecordResult record_read_page(RecordKind kind, void *record,
+extern RecordResult record_read_page(RecordKind kind, Record *record,
 									 Trouble *trouble);
-extern XLogRecPtr	record_log_page(RecordKind kind, const void *record);
+extern XLogRecPtr	record_log_page(RecordKind kind, const Record *record);
 
 #endif /* SNOWFLAKE_RECORD_H */

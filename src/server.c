@@ -70,27 +70,18 @@ typedef enum LayoutState
 	LAYOUT_DIFFERS
 } LayoutState;
 
-/* What a record tells of the layout. */
-typedef struct RecordedLayout
-{
-	char		text[LAYOUT_TEXT_SIZE]; /* empty: nothing */
-	uint32		changes;
-	TimestampTz horizon;
-} RecordedLayout;
-
 typedef struct ServerState
 {
 	pg_atomic_uint32 layout_state;
 	pg_atomic_uint32 is_clone;
 	pg_atomic_uint32 accept_layout;
 	pg_atomic_uint32 accept_clone;
-	RecordedLayout	 recorded; /* by the records read or written so far */
-	StartMode		 start;	   /* how the data directory asks to be started */
-	Identity		 self;	   /* this server, as far as is known */
-	bool			 is_unsaved; /* the file or the WAL has another identity */
-	bool	file_is_unread;		 /* there is a file that could not be read */
-	bool	layout_is_stored;	 /* in its own record, since the start */
-	Trouble layout_trouble;		 /* with the file of the layout */
+	Record	  known;	  /* by all records so far; its writer: this server */
+	StartMode start;	  /* how the data directory asks to be started */
+	bool	  is_unsaved; /* the file or the WAL has another identity */
+	bool	  file_is_unread;	/* there is a file that could not be read */
+	bool	  layout_is_stored; /* in its own record, since the start */
+	Trouble	  layout_trouble;	/* with the file of the layout */
 } ServerState;
 
 /* When the log begins to tell that the layout expires. */
@@ -105,60 +96,45 @@ static ServerState *server = NULL;
 
 /* --- Records ------------------------------------------------------------ */
 
-/*
- * Does a record tell the layout, rather than the records before it?  Their
- * horizons do not say which is later: the file of a base backup may have a late
- * one, and a clean stop lowers it.  So the changes of the layout count first.
- */
 static bool
-tells_layout(const Record *record, const RecordedLayout *before)
+tells_layout(const Record *record)
 {
-	if (record->layout[0] == '\0')
-		return false;
-	return before->text[0] == '\0' ||
-		   (!FAULT(layout_changes) &&
-			record->layout_changes > before->changes) ||
-		   ((FAULT(layout_changes) ||
-			 record->layout_changes == before->changes) &&
-			record->horizon >= before->horizon);
+	return record->layout[0] != '\0';
 }
 
-static void
-set_layout(RecordedLayout *recorded, const char *text, uint32 changes)
+/*
+ * Does a record tell the layout, rather than what was known before?  Horizons do
+ * not say which is later: the file of a base backup may have a late one, and a
+ * clean stop lowers it.  So the changes of the layout count first.
+ */
+static bool
+has_later_layout(const Record *record, const Record *known)
 {
-	memcpy(recorded->text, text, sizeof(recorded->text));
-	recorded->text[sizeof(recorded->text) - 1] = '\0';
-	recorded->changes = changes;
+	if (!tells_layout(record) || !tells_layout(known))
+		return tells_layout(record);
+	if (record->layout_changes != known->layout_changes &&
+		!FAULT(layout_changes))
+		return record->layout_changes > known->layout_changes;
+	return record->horizon >= known->horizon;
 }
 
 /* Take over from a record what is later than what was known. */
 static void
-merge_record(RecordedLayout *recorded, const Record *record)
+merge_record(const Record *record, Record *known)
 {
-	if (tells_layout(record, recorded))
-		set_layout(recorded, record->layout, record->layout_changes);
-	recorded->horizon = Max(recorded->horizon, record->horizon);
+	if (has_later_layout(record, known))
+	{
+		memcpy(known->layout, record->layout, sizeof(known->layout));
+		known->layout_changes = record->layout_changes;
+	}
+	known->horizon = Max(known->horizon, record->horizon);
 }
 
 static bool
-is_known(const RecordedLayout *recorded)
-{
-	return recorded->text[0] != '\0';
-}
-
-/* The same with the layout's record; the horizon's is right if both are. */
-static void
-merge_layout(RecordedLayout *recorded, const LayoutRecord *record)
-{
-	if (!is_known(recorded) || record->layout_changes > recorded->changes)
-		set_layout(recorded, record->layout, record->layout_changes);
-}
-
-static bool
-agrees_with_setting(const RecordedLayout *recorded)
+agrees_with_setting(const Record *known)
 {
 	return FAULT(layout_guard) ||
-		   strcmp(recorded->text, settings_layout_text()) == 0;
+		   strcmp(known->layout, settings_layout_text()) == 0;
 }
 
 static void
@@ -185,12 +161,12 @@ report_layout_differs(int level, const char *recorded)
 void
 server_compare_layout(void)
 {
-	bool agrees = agrees_with_setting(&server->recorded);
+	bool agrees = agrees_with_setting(&server->known);
 
-	if (!is_known(&server->recorded))
+	if (!tells_layout(&server->known))
 		return;
 	if (!agrees && !server_layout_differs())
-		report_layout_differs(LOG, server->recorded.text);
+		report_layout_differs(LOG, server->known.layout);
 	pg_atomic_write_u32(&server->layout_state,
 						agrees ? LAYOUT_AGREES : LAYOUT_DIFFERS);
 }
@@ -217,7 +193,7 @@ note_identity(const Identity *self, bool is_unsaved)
 	bool was_clone = server_is_clone();
 
 	LWLockAcquire(server_lock, LW_EXCLUSIVE);
-	server->self = *self;
+	server->known.writer = *self;
 	server->is_unsaved = is_unsaved;
 	LWLockRelease(server_lock);
 	pg_atomic_write_u32(&server->is_clone, identity_is_clone(self));
@@ -225,27 +201,20 @@ note_identity(const Identity *self, bool is_unsaved)
 		report_clone(LOG, self);
 }
 
-/* Note a record, from the file or from the page. */
-static void
-note_record(const Record *record)
-{
-	LWLockAcquire(server_lock, LW_EXCLUSIVE);
-	merge_record(&server->recorded, record);
-	LWLockRelease(server_lock);
-}
-
 /* Read the file, and find out from it which server this is. */
 static RecordResult
 read_file(Trouble *trouble)
 {
 	Record		 record;
-	Identity	 self = server->self;
+	Identity	 self = server->known.writer;
 	RecordResult result = record_read_file(HORIZON_RECORD, &record, trouble);
 
 	server->file_is_unread = result == RECORD_UNREADABLE;
 	if (result != RECORD_FOUND)
 		return result;
-	note_record(&record);
+	LWLockAcquire(server_lock, LW_EXCLUSIVE);
+	merge_record(&record, &server->known);
+	LWLockRelease(server_lock);
 	if (identity_is_from_backup(&record.writer))
 		server->start = START_FROM_BACKUP;
 	identity_recognise(&self, &record.writer, server->start);
@@ -257,15 +226,12 @@ read_file(Trouble *trouble)
 static void
 read_layout_file(void)
 {
-	LayoutRecord record;
-	Trouble		 trouble = {0};
-	RecordResult result = record_read_file(LAYOUT_RECORD, &record, &trouble);
+	Record record;
 
-	LWLockAcquire(server_lock, LW_EXCLUSIVE);
-	if (result == RECORD_FOUND && !FAULT(layout_apart))
-		merge_layout(&server->recorded, &record);
-	server->layout_trouble = trouble;
-	LWLockRelease(server_lock);
+	if (record_read_file(LAYOUT_RECORD, &record, &server->layout_trouble) ==
+			RECORD_FOUND &&
+		!FAULT(layout_apart))
+		merge_record(&record, &server->known);
 }
 
 /*
@@ -273,19 +239,18 @@ read_layout_file(void)
  * read: then the files may be older than the layout.
  */
 static bool
-read_pages(RecordedLayout *recorded, Record *page, RecordResult *result,
-		   Trouble *trouble)
+read_pages(Record *known, Record *page, RecordResult *result, Trouble *trouble)
 {
-	LayoutRecord layout;
+	Record		 layout;
 	Trouble		 layout_trouble;
 	RecordResult layout_result =
 		record_read_page(LAYOUT_RECORD, &layout, &layout_trouble);
 
 	*result = record_read_page(HORIZON_RECORD, page, trouble);
 	if (layout_result == RECORD_FOUND)
-		merge_layout(recorded, &layout);
+		merge_record(&layout, known);
 	if (*result == RECORD_FOUND)
-		merge_record(recorded, page);
+		merge_record(page, known);
 	else if (layout_result == RECORD_UNREADABLE && *result == RECORD_MISSING)
 		*trouble = layout_trouble;
 	return layout_result == RECORD_FOUND || *result == RECORD_FOUND ||
@@ -300,32 +265,32 @@ read_pages(RecordedLayout *recorded, Record *page, RecordResult *result,
 bool
 server_read_records(Trouble *trouble)
 {
-	TimestampTz	   in_file;
-	Record		   page;
-	Identity	   self;
-	RecordResult   result;
-	RecordedLayout recorded;
+	Record		 known;
+	Record		 page;
+	Identity	 self;
+	RecordResult result;
+	TimestampTz	 in_file;
 
 	if (server->file_is_unread && read_file(trouble) == RECORD_UNREADABLE)
 		return false;
-	in_file = server->recorded.horizon;
-	recorded = server->recorded;
-	if (!read_pages(&recorded, &page, &result, trouble) ||
+	known = server->known;
+	in_file = known.horizon;
+	if (!read_pages(&known, &page, &result, trouble) ||
 		result == RECORD_UNREADABLE)
 		return false;
-	if (!is_known(&recorded) && server->layout_trouble.reason[0] != '\0')
+	if (!tells_layout(&known) && server->layout_trouble.reason[0] != '\0')
 	{
 		*trouble = server->layout_trouble;
 		return false;
 	}
 	LWLockAcquire(server_lock, LW_EXCLUSIVE);
-	server->recorded = recorded;
+	server->known = known;
 	LWLockRelease(server_lock);
 	if (result == RECORD_MISSING)
 		return true;
 
 	/* of a standby's two records the one with more changes is later */
-	self = server->self;
+	self = known.writer;
 	if (self.standby && page.writer.changes > self.changes)
 		identity_follow(&self, &page.writer);
 	else if (self.incarnation == 0)
@@ -339,18 +304,18 @@ server_read_records(Trouble *trouble)
 	return true;
 }
 
-/* A record of this server with the recorded layout. */
+/* What is known, as a record with another horizon. */
 void
 server_make_record(Record *record, TimestampTz horizon)
 {
-	record_make(record, horizon, server->recorded.text,
-				server->recorded.changes, &server->self);
+	*record = server->known;
+	record->horizon = horizon;
 }
 
 TimestampTz
 server_horizon(void)
 {
-	return server->recorded.horizon;
+	return server->known.horizon;
 }
 
 /*
@@ -378,7 +343,7 @@ void
 server_note_renewal(const Record *record)
 {
 	LWLockAcquire(server_lock, LW_EXCLUSIVE);
-	server->recorded.horizon = record->horizon;
+	server->known.horizon = record->horizon;
 	LWLockRelease(server_lock);
 	warn_of_expiry(settings_layout(), record->horizon);
 }
@@ -391,25 +356,26 @@ server_note_renewal(const Record *record)
 bool
 server_has_change(ServerChange *change)
 {
-	Identity	   self = server->self;
-	RecordedLayout recorded = server->recorded;
-	bool		   is_new =
-		self.incarnation == 0 || (self.standby && !FAULT(promoted_anew));
-	bool is_first = !is_known(&recorded);
+	Record *record = &change->record;
+	bool	is_first = !tells_layout(&server->known);
+	bool	is_new = server->known.writer.incarnation == 0 ||
+				  (server->known.writer.standby && !FAULT(promoted_anew));
 
+	*record = server->known;
 	change->accepts_clone = pg_atomic_read_u32(&server->accept_clone) != 0;
 	change->accepts_layout = pg_atomic_read_u32(&server->accept_layout) != 0;
 	if (is_new)
-		identity_draw_incarnation(&self);
+		identity_draw_incarnation(&record->writer);
 	if (change->accepts_clone)
-		identity_accept(&self);
+		identity_accept(&record->writer);
 	if (change->accepts_layout)
-		recorded.changes++;
+		record->layout_changes++;
 	if (change->accepts_layout || is_first)
-		strlcpy(recorded.text, settings_layout_text(), sizeof(recorded.text));
-	record_make(&change->record, recorded.horizon, recorded.text,
-				recorded.changes, &self);
-	record_make_layout(&change->layout, recorded.text, recorded.changes);
+	{
+		memset(record->layout, 0, sizeof(record->layout));
+		strlcpy(record->layout, settings_layout_text(),
+				sizeof(record->layout));
+	}
 	change->stores_layout =
 		!server->layout_is_stored || change->accepts_layout;
 	change->stores_record = is_new || is_first || change->accepts_clone ||
@@ -421,12 +387,9 @@ server_has_change(ServerChange *change)
 void
 server_note_change(const ServerChange *change)
 {
-	const Record *record = &change->record;
-
-	if (change->stores_record)
-		note_identity(&record->writer, false);
+	note_identity(&change->record.writer, false);
 	LWLockAcquire(server_lock, LW_EXCLUSIVE);
-	set_layout(&server->recorded, record->layout, record->layout_changes);
+	server->known = change->record;
 	server->layout_is_stored = true;
 	LWLockRelease(server_lock);
 	server_compare_layout();
@@ -448,16 +411,13 @@ server_shmem_size(void)
 static void
 store_evidence(RecordResult file)
 {
-	Record	 record;
-	Trouble	 trouble;
-	Identity self = server->self;
+	Record	record = server->known;
+	Trouble trouble;
 
 	if (file == RECORD_MISSING && server->start != START_ALONE)
-		identity_note_start(&self, server->start);
+		identity_note_start(&record.writer, server->start);
 	else if (file != RECORD_FOUND || !server->is_unsaved)
 		return;
-	record_make(&record, server->recorded.horizon, server->recorded.text,
-				server->recorded.changes, &self);
 	if (!record_write_file(HORIZON_RECORD, &record, &trouble))
 		record_report(LOG, &trouble);
 }
@@ -468,14 +428,14 @@ log_layout(RecordResult file)
 {
 	ereport(LOG, (errmsg("the layout of snowflake ids is \"%s\"",
 						 layout_name(settings_layout()))));
-	if (file == RECORD_MISSING && is_known(&server->recorded))
+	if (file == RECORD_MISSING && tells_layout(&server->known))
 		ereport(LOG, (errmsg("file \"snowflake.horizon\" is missing"),
 					  errdetail("The server does not know up to which time "
 								"it has minted."),
 					  errhint("Check that the clock is past the newest id.")));
 	if (server->layout_trouble.reason[0] == '\0')
 		return;
-	if (!is_known(&server->recorded))
+	if (!tells_layout(&server->known))
 		record_report(LOG, &server->layout_trouble);
 	else
 		ereport(LOG, (errmsg("%s", server->layout_trouble.reason),
@@ -501,9 +461,9 @@ server_shmem_startup(void)
 	pg_atomic_init_u32(&server->is_clone, false);
 	pg_atomic_init_u32(&server->accept_layout, false);
 	pg_atomic_init_u32(&server->accept_clone, false);
-	server->recorded.horizon = DT_NOBEGIN;
+	server->known.horizon = DT_NOBEGIN;
 	server->start = identity_start_mode();
-	identity_look_around(&server->self);
+	identity_look_around(&server->known.writer);
 
 	read_layout_file();
 	file = read_file(&trouble);
@@ -544,20 +504,20 @@ report_unknown_layout(const Trouble *trouble)
 
 /* What the records say of the layout.  False, with the trouble, if nothing. */
 static bool
-read_layout(RecordedLayout *recorded, Trouble *trouble)
+read_layout(Record *known, Trouble *trouble)
 {
 	Record		 page;
 	RecordResult result;
 	Trouble		 trouble_of_file;
 
 	LWLockAcquire(server_lock, LW_SHARED);
-	*recorded = server->recorded;
+	*known = server->known;
 	trouble_of_file = server->layout_trouble;
 	LWLockRelease(server_lock);
-	if (!read_pages(recorded, &page, &result, trouble))
+	if (!read_pages(known, &page, &result, trouble))
 		return false;
 	*trouble = trouble_of_file;
-	return is_known(recorded);
+	return tells_layout(known);
 }
 
 /*
@@ -572,21 +532,21 @@ check_unknown_layout(void)
 	static XLogRecPtr checked_at;
 	static WaitName	  event = {"Extension", PG_WAIT_EXTENSION};
 	XLogRecPtr		  replayed = GetXLogReplayRecPtr(NULL);
-	RecordedLayout	  recorded;
+	Record			  known;
 	Trouble			  trouble = {0};
 	int64			  waited_us = 0;
 
 	if (checked && checked_at == replayed)
 		return;
-	while (!read_layout(&recorded, &trouble))
+	while (!read_layout(&known, &trouble))
 	{
 		if (trouble.reason[0] != '\0' || RecoveryInProgress() ||
 			!IsUnderPostmaster || waited_us > RECORD_PATIENCE_US)
 			report_unknown_layout(&trouble);
 		waited_us += wait_outside_locks(RECORD_POLL_US, &event, NULL);
 	}
-	if (!agrees_with_setting(&recorded))
-		report_layout_differs(ERROR, recorded.text);
+	if (!agrees_with_setting(&known))
+		report_layout_differs(ERROR, known.layout);
 	checked = true;
 	checked_at = replayed;
 }
@@ -611,7 +571,7 @@ server_layout(void)
 		return layout;
 	}
 	LWLockAcquire(server_lock, LW_SHARED);
-	strlcpy(recorded, server->recorded.text, sizeof(recorded));
+	strlcpy(recorded, server->known.layout, sizeof(recorded));
 	LWLockRelease(server_lock);
 	report_layout_differs(ERROR, recorded);
 	return NULL; /* keep compiler quiet */
@@ -657,8 +617,8 @@ void
 server_view(ServerView *view)
 {
 	LWLockAcquire(server_lock, LW_SHARED);
-	view->horizon = server->recorded.horizon;
-	view->self = server->self;
+	view->horizon = server->known.horizon;
+	view->self = server->known.writer;
 	LWLockRelease(server_lock);
 	view->is_clone = identity_is_clone(&view->self);
 }

@@ -30,12 +30,11 @@ typedef struct ServerView
 /* Records to store, because of what was found or accepted. */
 typedef struct ServerChange
 {
-	Record		 record;
-	LayoutRecord layout;
-	bool		 stores_record;
-	bool		 stores_layout;
-	bool		 accepts_layout;
-	bool		 accepts_clone;
+	Record record;
+	bool   stores_record;
+	bool   stores_layout; /* in its own record */
+	bool   accepts_layout;
+	bool   accepts_clone;
 } ServerChange;
 
 extern Size server_shmem_size(void);

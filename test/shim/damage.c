@@ -25,9 +25,9 @@ static int64 tried;
 /* What is read of these bytes must be nothing, or what the whole ones have. */
 static void
 try_bytes(RecordKind kind, bool is_page, const char *bytes, int length,
-		  const void *whole)
+		  const Record *whole)
 {
-	Record	record; /* is the longer one */
+	Record	record;
 	Trouble trouble = {0};
 	bool	found =
 		   is_page ? parse_page(kind, &record, (Page) bytes, &trouble) :
@@ -35,7 +35,7 @@ try_bytes(RecordKind kind, bool is_page, const char *bytes, int length,
 
 	tried++;
 	if (found &&
-		!(whole && is_page && memcmp(&record, whole, records[kind].size) == 0))
+		!(whole && is_page && memcmp(&record, whole, sizeof(record)) == 0))
 		elog(ERROR, "damage is taken for a record, attempt %lld",
 			 (long long) tried);
 	if (!found && trouble.reason[0] == '\0')
