@@ -32,9 +32,9 @@
  *	  gone.
  *
  * Hence no interleaving mints an id past what is stored: an id of tick t needs
- * a published H > t, publishing H needs the record of H on disk, and a
- * server that reads that record later starts at H.  A worker that dies between two steps
- * leaves a record that is too high, which costs at most a wait.
+ * a published H > t, publishing H needs the record of H on disk, and a server that
+ * reads that record later starts at H.  A worker that dies between two steps leaves
+ * a record that is too high, which costs at most a wait.
  *
  * The allowance.  A renewal that takes longer than the reserve would publish a
  * horizon that has passed.  So the horizon is set further ahead, by three
@@ -215,9 +215,9 @@ horizon_wait_for_first(int64 tick)
 
 /* --- Storing a record --------------------------------------------------- */
 
-/* Note what the worker waits for, for snowflake_horizon(). */
+/* Say what the worker waits for, in snowflake_horizon(). */
 static void
-note_wait(HorizonWaitsFor waits_for)
+show_wait(HorizonWaitsFor waits_for)
 {
 	TimestampTz now = GetCurrentTimestamp();
 
@@ -279,7 +279,7 @@ wait_for_standbys(XLogRecPtr lsn)
 
 	if (FAULT(standby_before_bound) || !is_standby_behind(lsn))
 		return;
-	note_wait(WAITS_FOR_STANDBY);
+	show_wait(WAITS_FOR_STANDBY);
 	do
 	{
 		int64 poll_ms = (steady_clock_us() - began_us) / US_PER_MS / 8;
@@ -299,7 +299,7 @@ store_record(const Record *record, Trouble *trouble)
 {
 	XLogRecPtr lsn;
 
-	note_wait(WAITS_FOR_DISK);
+	show_wait(WAITS_FOR_DISK);
 	if (!FAULT(file_written) &&
 		!record_write_file(HORIZON_RECORD, record, trouble))
 		return false;
@@ -307,7 +307,7 @@ store_record(const Record *record, Trouble *trouble)
 							   record_log_page(HORIZON_RECORD, record);
 	if (lsn != InvalidXLogRecPtr)
 		wait_for_standbys(lsn);
-	note_wait(WAITS_FOR_NOTHING);
+	show_wait(WAITS_FOR_NOTHING);
 	return true;
 }
 
@@ -330,9 +330,9 @@ store_change(const ServerChange *change, Trouble *trouble)
 }
 
 /*
- * Put the found horizon in force: nothing is minted before the horizon that was found.
- * A new holder of leases could mint there without repeating an id, but readers of
- * what is new are past it: see mark.c.
+ * Put the horizon that was found in force: nothing is minted before it.  A new
+ * holder of leases could mint there without repeating an id, but readers of what is
+ * new are past it: see mark.c.
  *
  * False, with the trouble, if there is no telling.  While the layout differs
  * the horizon stays closed, and sessions know why.
@@ -375,27 +375,27 @@ open_horizon(Trouble *trouble)
 }
 
 /*
- * How long the next renewal is expected to take, given how long the last one
- * took: just as long.
+ * How long the next renewal is expected to take: as long as the last one.
  *
  * There is no cap, or a standby that is slower than the cap would stop minting
  * for ever.  But one long renewal may have been an accident, a standby that was
  * away for hours.  Then the next horizon is not moved ahead by hours as well:
  * beyond a minute, the shorter of the last two renewals counts.
  */
-static int64
-expected_us(int64 renewal_us)
+static int64 expected_us = 0;
+
+static void
+note_renewal_time(int64 us)
 {
 	static int64 before_us = 0;
-	int64		 credible_us = Max(before_us, CREDIBLE_RENEWAL_US);
 
-	before_us = renewal_us;
-	return Min(renewal_us, credible_us);
+	expected_us = Min(us, Max(before_us, CREDIBLE_RENEWAL_US));
+	before_us = us;
 }
 
-/* Write the record of a horizon, and measure how long the next one will take. */
+/* Write the record of a horizon. */
 static bool
-store_horizon(TimestampTz horizon, int64 *renewal_us, Trouble *trouble)
+store_horizon(TimestampTz horizon, Trouble *trouble)
 {
 	Record record;
 	int64  began_us = steady_clock_us();
@@ -407,7 +407,7 @@ store_horizon(TimestampTz horizon, int64 *renewal_us, Trouble *trouble)
 	LWLockAcquire(horizon_lock, LW_EXCLUSIVE);
 	state->view.renewed_at = GetCurrentTimestamp();
 	LWLockRelease(horizon_lock);
-	*renewal_us = expected_us(steady_clock_us() - began_us);
+	note_renewal_time(steady_clock_us() - began_us);
 	return true;
 }
 
@@ -429,7 +429,6 @@ store_horizon(TimestampTz horizon, int64 *renewal_us, Trouble *trouble)
 static bool
 renew_horizon(int64 wanted_tick, Trouble *trouble)
 {
-	static int64  renewal_us = 0; /* as long as one is expected to take */
 	const Layout *layout = settings_layout();
 	int64		  reserve_us = settings_reserve_ms * US_PER_MS;
 	int64		  latest = (int64) pg_atomic_read_u64(&bounds->latest);
@@ -439,18 +438,17 @@ renew_horizon(int64 wanted_tick, Trouble *trouble)
 	{
 		TimestampTz from =
 			layout_time_of_tick(layout, Max(wanted_tick, latest));
-		int64 tick =
-			layout_first_tick_from(layout, from + reserve_us + 3 * renewal_us);
+		int64		tick = layout_first_tick_from(layout, from + reserve_us +
+															  3 * expected_us);
 		TimestampTz horizon = layout_time_of_tick(layout, tick);
 
 		if (FAULT(file_before_bound))
 			leases_raise_horizon(tick);
-		if (horizon > server_horizon() &&
-			!store_horizon(horizon, &renewal_us, trouble))
+		if (horizon > server_horizon() && !store_horizon(horizon, trouble))
 			return false;
 		bounds_raise(&bounds->renew,
 					 layout_first_tick_from(layout, horizon - reserve_us / 2 -
-														2 * renewal_us));
+														2 * expected_us));
 	}
 	leases_raise_horizon(layout_first_tick_from(layout, server_horizon()));
 	return true;
@@ -503,7 +501,7 @@ attempt_renewal(int64 wanted_tick)
 	pgstat_report_activity(STATE_RUNNING, "renewing the horizon");
 	good = try_renewal(wanted_tick, &trouble);
 	if (!good)
-		note_wait(WAITS_FOR_NOTHING);
+		show_wait(WAITS_FOR_NOTHING);
 	pgstat_report_activity(STATE_IDLE, NULL);
 	(void) pgstat_report_stat(true); /* the WAL that was written */
 
@@ -521,15 +519,15 @@ attempt_renewal(int64 wanted_tick)
 }
 
 static void
-forget_wait(void)
+show_no_wait(void)
 {
-	note_wait(WAITS_FOR_NOTHING);
+	show_wait(WAITS_FOR_NOTHING);
 }
 
 void
 snowflake_horizon_main(Datum arg)
 {
-	worker_begin(&state->worker, forget_wait);
+	worker_begin(&state->worker, show_no_wait);
 
 	/* record the layout; show what is wrong before anybody mints */
 	(void) attempt_renewal(HORIZON_OPEN_ONLY);

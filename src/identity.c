@@ -85,7 +85,7 @@ identity_start_mode(void)
 	return START_ALONE;
 }
 
-/* What tells a file from others with the same contents.  False if there is no such file. */
+/* What tells a file from others with the same contents.  False if there is none. */
 static bool
 look_at_file(const char *file, Place *place)
 {

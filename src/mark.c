@@ -47,17 +47,18 @@
  * A row that the snapshot sees is read, and whatever becomes visible later is not
  * below the mark.  So each row is read once, whichever transactions run.
  *
- * The ring takes no lock, and nobody waits for another one there.  Who enters takes a
- * ticket, which only grows and gives the entry; marks the entry as under way; reads
- * the latest completed xid; fills the entry; and marks it as written, with the ticket.
- *	- An entry that is under way is nobody else's.  A process may be stopped just there,
- *	  while the ring goes round; who then draws that entry draws another ticket.  So
- *	  does who was stopped before that, and finds a later ticket's mark.
- *	- The reader goes back from the last ticket that was drawn.  An entry that is not
- *	  written with that ticket it passes over: who has the ticket had not cleared its
+ * The ring takes no lock, and nobody waits there for another.  To enter it, a process
+ * draws a ticket, which only grows and gives the entry; marks the entry as under way;
+ * reads the latest completed xid; fills the entry; and marks it as written, with the
+ * ticket.
+ *	- An entry that is under way is nobody else's.  A process may be stopped just
+ *	  there while the ring goes round: who then draws that entry draws another ticket.
+ *	  So does a process that was stopped before that, and finds a later ticket's mark.
+ *	- The reader goes back from the last ticket that was drawn.  It passes over an
+ *	  entry that is not written with that ticket: its transaction had not cleared its
  *	  slot when the reader looked there, or entered with a later ticket.
- *	- An entry that is written with a later ticket, or is when the reader has read it, is
- *	  lost, and so are all tickets before.
+ *	- An entry that is written with a later ticket, or is when the reader has read
+ *	  it, is lost, and so are all tickets before.
  *
  * How far back the ring reaches.  The server's latest completed xid only grows, and a
  * snapshot has its value of then.  Each transaction in the ring has it as it was
@@ -196,11 +197,11 @@ static LWLock		*settled_lock = NULL;
 static ProcessUtility_hook_type prev_process_utility = NULL;
 
 static bool i_know_prepared = false; /* I have seen that the table is filled */
-static bool has_imported = false;	 /* this transaction, its snapshot */
+static bool has_imported = false;	 /* this transaction has, its snapshot */
 
 /* --- Shared memory ------------------------------------------------------ */
 
-/* In the table: all that can be prepared, and one for each session that is about to. */
+/* The table: all that can be prepared, and one for each session that is about to. */
 static int
 prepared_size(void)
 {
@@ -242,7 +243,7 @@ mark_shmem_startup(void)
 
 /* --- The ends of transactions ------------------------------------------- */
 
-/* A number that is not after "next", in full. */
+/* An xid that is not after "next", with its epoch. */
 static FullTransactionId
 in_full(TransactionId xid, FullTransactionId next)
 {
@@ -414,17 +415,16 @@ process_utility(PlannedStmt *statement, const char *text, bool is_read_only,
 				QueryEnvironment *environment, DestReceiver *receiver,
 				QueryCompletion *completion)
 {
-	const TransactionStmt *end =
-		(const TransactionStmt *) statement->utilityStmt;
-	const VariableSetStmt *set =
-		(const VariableSetStmt *) statement->utilityStmt;
-	bool ends_prepared = IsA(end, TransactionStmt) &&
+	const Node			  *node = statement->utilityStmt;
+	const TransactionStmt *end = (const TransactionStmt *) node;
+	const VariableSetStmt *set = (const VariableSetStmt *) node;
+	bool				   ends_prepared = IsA(node, TransactionStmt) &&
 						 (end->kind == TRANS_STMT_COMMIT_PREPARED ||
 						  end->kind == TRANS_STMT_ROLLBACK_PREPARED);
 
 	if (ends_prepared)
 		learn_prepared();
-	if (IsA(set, VariableSetStmt) && set->kind == VAR_SET_MULTI &&
+	if (IsA(node, VariableSetStmt) && set->kind == VAR_SET_MULTI &&
 		strcmp(set->name, "TRANSACTION SNAPSHOT") == 0)
 		has_imported = true;
 	prev_process_utility(statement, text, is_read_only, context, params,
@@ -445,6 +445,8 @@ mark_install_hooks(void)
 		ProcessUtility_hook ? ProcessUtility_hook : standard_ProcessUtility;
 	ProcessUtility_hook = process_utility;
 }
+
+/* --- The mark ----------------------------------------------------------- */
 
 static View
 view_of(Snapshot snapshot)
@@ -475,9 +477,7 @@ report_old_snapshot(const char *detail)
 					 "transaction, and soon after that statement begins.")));
 }
 
-/* --- The mark ----------------------------------------------------------- */
-
-/* The first tick of a transaction that the snapshot does not see. */
+/* Lower "first" to the tick of a transaction that the snapshot does not see. */
 static void
 note_unseen(const View *view, const Minted *transaction, int64 *first)
 {

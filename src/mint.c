@@ -6,13 +6,12 @@
  * An id is a tick of the clock, a shard and a sequence number.  Every id of a
  * shard takes a position above its last one: see take(), which is the whole rule.
  *
- * Time is the wall clock, in ticks, under one condition: the server never
- * mints in a tick before one that it has minted in, on whatever shard.
- * Bounds.latest says so.  It is raised to a tick before the first position of that
- * tick is taken, so no shard is ever ahead of it.  So a clock that was set back
- * shows before any shard is looked at, and a shard that has no position left in the
- * current tick can only be exhausted, or closed.  Nor does the server mint in a tick
- * that is not before Bounds.horizon, which is on disk: see horizon.c.
+ * Time is the wall clock, in ticks, within two bounds:
+ *	- The server never mints in a tick before Bounds.latest.  That is raised to a
+ *	  tick before the first position of the tick is taken, so no shard is ever ahead
+ *	  of it.  So a clock that was set back shows before any shard is looked at, and a
+ *	  shard that has no position left in the current tick is exhausted, or closed.
+ *	- It mints only in ticks before Bounds.horizon, which is on disk: see horizon.c.
  *
  * A note about locking: a shard is locked in take(), and a slot where a wait is
  * counted: see positions.c and sessions.c.  No two of these locks are ever held
@@ -54,14 +53,14 @@ PG_FUNCTION_INFO_V1(snowflake_lastval);
 #define EXHAUSTED (-1) /* none left in this tick, or the shard is closed */
 #define STALE (-2)	   /* this tick is over: read the clock */
 
-/* A tick that is minted in, and its positions. */
+/* A tick that is minted in. */
 typedef struct Tick
 {
 	TimestampTz began;
 	int64		number;
-	int64		least_id;
-	int64		first;
-	int64		last;
+	int64		least_id; /* of shard 0 */
+	int64		first;	  /* position */
+	int64		last;	  /* position */
 } Tick;
 
 /* A call on its way to an id. */
@@ -133,10 +132,7 @@ note_first_id(int64 id)
 	session_note_first_id(id, layout_tick(my_layout, id));
 }
 
-/*
- * Count an id, and return it.  Only the owner writes the slot's counters, so
- * reading and writing need not be one step.
- */
+/* Count an id, and return it.  Only the owner of a slot writes these counters. */
 static inline int64
 note_mint(SessionSlot *slot, int64 id)
 {
@@ -260,9 +256,9 @@ begin_tick(int64 tick)
 		horizon_ask_for_renewal(tick);
 }
 
-/* The tick of a time, which can be minted in. */
+/* Set "current_tick" to that of a time, or fail if the layout has none for it. */
 static pg_noinline void
-find_tick(TimestampTz now)
+set_current_tick(TimestampTz now)
 {
 	const Layout *layout = my_layout;
 	int64		  tick;
@@ -280,8 +276,8 @@ find_tick(TimestampTz now)
 }
 
 /*
- * Set "current_tick" to the present one, which lies within the bounds.  A tick lasts
- * for many calls, and finding it takes a division, so it is found once.
+ * Wait until the present tick lies within the bounds; "current_tick" is it then.  A
+ * tick lasts for many calls, and finding it takes a division, so it is found once.
  *
  * The bounds are read before the clock: a clock that is before the latest tick
  * has truly been set back, and was not just read by a slower process.
@@ -299,7 +295,7 @@ read_tick(void)
 		now = GetCurrentTimestamp();
 		if (unlikely((uint64) now - (uint64) current_tick.began >=
 					 (uint64) my_layout->tick_us))
-			find_tick(now);
+			set_current_tick(now);
 		if (likely(current_tick.number == latest && latest < horizon))
 			return;
 		if (current_tick.number < latest && !FAULT(clock_behind))
@@ -372,26 +368,24 @@ take(int32 shard, int64 least)
 	return id;
 }
 
-/* Wait until a shard is leased, or fail with the reason why it is not. */
-static void
-wait_for_lease(int32 shard)
-{
-	WorkerWait wait = {0};
-
-	while (!positions_is_open(shard))
-		lease_wait(&wait, shard);
-	ConditionVariableCancelSleep();
-	note_wait(wait.waited_us);
-}
-
-/* Wait until the shard of this call has room again. */
+/*
+ * Wait until the shard of this call has room again: until the tick is over; or, if
+ * the shard is closed, until it is leased.  Or fail with the reason why it is not.
+ */
 static pg_noinline void
 wait_for_room(int64 tick)
 {
+	WorkerWait wait = {0};
+
 	if (positions_is_open(my_call.shard))
+	{
 		wait_for_tick_after(tick);
-	else
-		wait_for_lease(my_call.shard);
+		return;
+	}
+	while (!positions_is_open(my_call.shard))
+		lease_wait(&wait, my_call.shard);
+	ConditionVariableCancelSleep();
+	note_wait(wait.waited_us);
 }
 
 /*
@@ -473,14 +467,11 @@ index_of_shard(const OwnShards *own, int32 shard)
 	return low;
 }
 
-static bool
-owns_shard(const OwnShards *own, int32 shard)
+/* Is an id's sequence number above its shard? */
+static inline bool
+goes_round(void)
 {
-	int index = shard - own->shard[0]; /* in a list without gaps */
-
-	if (index < 0 || index >= own->count || own->shard[index] != shard)
-		index = index_of_shard(own, shard);
-	return index < own->count && own->shard[index] == shard;
+	return my_layout->sequence_shift > my_layout->shard_shift;
 }
 
 /*
@@ -494,16 +485,9 @@ where_to_begin(const OwnShards *own)
 	return met_others ? my_backend_index() % own->count : 0;
 }
 
-/* Is an id's sequence number above its shard? */
-static inline bool
-goes_round(void)
-{
-	return my_layout->sequence_shift > my_layout->shard_shift;
-}
-
 /*
- * Where it goes on in the tick of its last id: where it is, unless the own shards
- * have changed.
+ * Where among the own shards a session goes on in the tick of its last id: where it
+ * is, unless they have changed.
  */
 static inline int
 where_to_go_on(const OwnShards *own)
@@ -556,15 +540,15 @@ note_others(int64 id)
 }
 
 /*
- * Mint on the server's own shards: on the first, from a place on, that has a
- * position left in this tick.
+ * Mint on the first of the own shards, from where the session begins or goes on,
+ * that has a position left in this tick.
  *
- * The ids that a session mints here increase.  In a new tick any shard will do.
- * In the tick of the session's last id, with the shard above the sequence, only
- * that id's shard and higher ones can follow, and all of their next ids do.
- * With the sequence above the shard, the search goes round from the next shard
- * on, which makes the closest id and uses all shards evenly; that tells
- * which positions follow.
+ * The ids that a session mints here increase.  In a new tick any shard will do.  In
+ * the tick of its last id:
+ *	- If the shard stands above the sequence number, the id's shard and higher ones
+ *	  can follow, and all of their next ids do.
+ *	- Else the search goes round from the next shard on, which uses all shards evenly,
+ *	  and take_at() says which position of each comes after the last id.
  */
 static inline int64
 mint_on_own(const OwnShards *own)
@@ -636,6 +620,16 @@ prepare_to_mint(void)
 	if (unlikely(my_hold != HOLDS_FIRST_ID || settings_refuse_clone))
 		begin_to_mint();
 	return my_slot;
+}
+
+/* In a list without gaps the first look tells. */
+static inline bool
+owns_shard(const OwnShards *own, int32 shard)
+{
+	int index = shard - own->shard[0];
+
+	return (index >= 0 && index < own->count && own->shard[index] == shard) ||
+		   settings_name_shard(shard);
 }
 
 /* Raise the error that the caller may not mint on this shard. */

@@ -17,7 +17,7 @@ typedef struct Bounds
 	pg_atomic_uint32 are_known;		/* the found horizon is in force */
 } Bounds;
 
-/* The last position of a shard that is closed; it has a successor. */
+/* As last position: the shard is closed.  take() adds 1 to it, without overflow. */
 #define NEVER (PG_INT64_MAX - 1)
 
 /* What happened on a shard since the counters were set to 0. */
@@ -32,10 +32,10 @@ typedef struct ShardCounters
 typedef struct ShardState
 {
 	slock_t		  lock;
-	int64		  last; /* position of the last id; -1 before any */
+	int64		  last; /* position of the last id; -1 before any; or NEVER */
 	ShardCounters counters;
-	int64		  opened; /* what "last" was when the shard was opened */
-	int64		  before; /* the last id's position then */
+	int64 opened; /* what "last" was set to when the shard was opened */
+	int64 before; /* the last id's position then, or when it was closed */
 } ShardState;
 
 /* Each in a cache line of its own, so that neighbours do not disturb. */

@@ -14,7 +14,7 @@ typedef enum RecordKind
 	LAYOUT_RECORD
 } RecordKind;
 
-/* As it is on disk and in the WAL.  That of the layout has no horizon and no writer. */
+/* As it is on disk and in the WAL.  The layout's has neither horizon nor writer. */
 typedef struct Record
 {
 	uint32 magic; /* this, the version and the checksum: when it is stored */

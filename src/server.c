@@ -175,15 +175,16 @@ server_compare_layout(void)
 static void
 report_clone(int level, const Identity *self)
 {
-	ereport(
-		level,
-		(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-		 errmsg("this server is a clone of another server"),
-		 errdetail("It is incarnation %s, a clone of %s: %s.",
-				   number_text(self->incarnation), number_text(self->clone_of),
-				   self->evidence),
-		 errhint(
-			 "Give it other shards than its original's. When it has them, or when the original is gone for good, call snowflake_accept_clone().")));
+	ereport(level,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("this server is a clone of another server"),
+			 errdetail("It is incarnation %s, a clone of %s: %s.",
+					   number_text(self->incarnation),
+					   number_text(self->clone_of), self->evidence),
+			 errhint(
+				 "Give it other shards than its original's. When it has them, "
+				 "or when the original is gone for good, call "
+				 "snowflake_accept_clone().")));
 }
 
 /* Note which server this is.  When it turns out to be a clone, log that. */

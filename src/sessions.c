@@ -106,8 +106,8 @@ session_count_wait(int64 us)
 /* --- Holding the mark -------------------------------------------------------- */
 
 /*
- * Hold the mark at the latest tick, which was just read.  That is in the slot before read_tick() reads
- * the latest tick: see mark.c for why the barrier is needed.
+ * Hold the mark at the latest tick, before read_tick() reads that again: see mark.c
+ * for why the barrier is needed.
  */
 void
 session_hold_mark(int64 latest_tick)

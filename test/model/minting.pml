@@ -338,7 +338,7 @@ proctype Worker(byte s)
 		atomic { can_renew -> me.busy++; choose_record() }
 #endif
 		{
-			/* write_file() */
+			/* record_write_file() */
 			if
 			:: atomic {
 				me.file = record;
@@ -358,7 +358,7 @@ proctype Worker(byte s)
 			or_give_up
 			fi;
 #else
-			/* log_record() */
+			/* record_log_page() */
 #ifdef PUBLISH_BEFORE_LOGGED
 			publish(record);
 #endif

@@ -50,7 +50,7 @@
  *   here                in src/
  *   latest              Bounds.latest, in positions.h
  *   slot                SessionSlot.mark_tick, in sessions.c
- *   Writer              hold_mark(), read_tick(), settled_at_transaction_end()
+ *   Writer              session_hold_mark(), read_tick(), at_transaction_event()
  *   completed           the server's latest completed xid, plus one
  *   ring, prepared      SettledState, in mark.c
  *   Reader              snowflake_settled() and the query that calls it
@@ -206,7 +206,7 @@ end:
 		seen = latest
 	};
 
-		/* hold_mark(), and then what read_tick() sees */
+		/* session_hold_mark(), and then what read_tick() sees */
 #ifdef NO_BARRIER
 		atomic { tick = latest };
 		atomic { slot[me] = seen; first[xid] = seen };
@@ -234,7 +234,7 @@ end:
 			fi
 		od;
 
-		/* settled_at_transaction_end() */
+		/* at_transaction_event() */
 		if
 		::
 			atomic { raise(completed, xid + 1); printf("transaction %d rolls back\n", xid) }
