@@ -50,18 +50,17 @@
 #include "access/xlog.h"
 #include "access/xlogrecovery.h"
 #include "miscadmin.h"
-#include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 #include "utils/timestamp.h"
 
+#include "clock.h"
 #include "compat.h"
 #include "errors.h"
 #include "identity.h"
 #include "record.h"
 #include "server.h"
 #include "settings.h"
-#include "clock.h"
 
 typedef enum LayoutState
 {
