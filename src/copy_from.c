@@ -3,21 +3,20 @@
  * copy_from.c
  *	  COPY FROM inserts in batches where a default mints.
  *
- * If a default is volatile, COPY inserts row by row: the default might look at
- * the table, and it would not see the rows of its batch.  The server knows that
- * its own nextval() does not look, and cannot be told so of another function.
- * Row by row takes 1.4 times as long, and writes up to 3.5 times the WAL.  Nor
- * can snowflake_nextval() be STABLE: ALTER TABLE ... ADD COLUMN would then mint
- * one id for all rows.
+ * If a default is volatile, COPY inserts row by row, because the default might
+ * read the table, and miss the rows of its batch.  The server makes an exception
+ * for its own nextval() alone.  Row by row takes 1.4 times as long, and writes up
+ * to 3.5 times the WAL.  snowflake_nextval() cannot be STABLE: ALTER TABLE ... ADD
+ * COLUMN would then mint one id for all rows.
  *
  * So there is a stand-in, snowflake_copy_nextval(), which is STABLE.  While the
  * server plans the defaults of a COPY FROM, the planner support function of
  * snowflake_nextval() puts the stand-in in its place, with the OID of the
- * function that it stands for as an argument.
+ * original as an argument.
  *
- * The stand-in mints nothing itself.  It calls the function that it stands for
- * as the server would call it now: it checks EXECUTE for the current user, and
- * whatever was put on the function, or in its place, takes effect.
+ * The stand-in calls the original as the server would call it now: it checks
+ * EXECUTE for the current user, and whatever was put on the original, or in its
+ * place, takes effect.
  *
  * Invariants:
  *	- "copying" is true while the innermost utility statement in execution is
@@ -27,10 +26,9 @@
  *	  replaced, COPY goes row by row.
  *	- It is put only if the current user may call both functions.
  *	- No SQL can call the stand-in, since no SQL has a value of type internal.
- *	- If COPY is the first to check a domain's constraints, they are planned
- *	  during COPY, and the server keeps their plans for the session: the
- *	  stand-in outlives COPY.  That does no harm.  Each query sets up the calls
- *	  of such a plan again, and then the stand-in looks at its function again.
+ *	- The stand-in can outlive COPY: the server keeps the plan of a domain's
+ *	  constraint for the session.  That does no harm, because each query sets up
+ *	  the calls of such a plan again, and so looks at the original again.
  *
  * "copying" is private to a process: there is nothing to lock.
  *
@@ -60,13 +58,6 @@ PG_FUNCTION_INFO_V1(snowflake_copy_nextval);
 static ProcessUtility_hook_type prev_process_utility = NULL;
 static bool						copying = false;
 
-static bool
-is_copy_from(const PlannedStmt *statement)
-{
-	return IsA(statement->utilityStmt, CopyStmt) &&
-		   ((const CopyStmt *) statement->utilityStmt)->is_from;
-}
-
 /* Execute a utility statement; note whether it is COPY FROM. */
 static void
 process_utility(PlannedStmt *statement, const char *text, bool read_only_tree,
@@ -76,7 +67,8 @@ process_utility(PlannedStmt *statement, const char *text, bool read_only_tree,
 {
 	bool outer = copying;
 
-	copying = is_copy_from(statement);
+	copying = IsA(statement->utilityStmt, CopyStmt) &&
+			  castNode(CopyStmt, statement->utilityStmt)->is_from;
 	PG_TRY();
 	{
 		prev_process_utility(statement, text, read_only_tree, context, params,
@@ -160,8 +152,8 @@ set_up_call(Oid function, MemoryContext context)
 }
 
 /*
- * The stand-in, with and without a shard.  It is not strict: if a shard is NULL,
- * the function that it stands for decides.
+ * The stand-in, with and without a shard.  It is not strict: if the shard is NULL,
+ * the original decides.
  */
 Datum
 snowflake_copy_nextval(PG_FUNCTION_ARGS)

@@ -1,4 +1,4 @@
-/* copy_from.h -- cOPY FROM in batches. See copy_from.c. */
+/* copy_from.h -- COPY FROM in batches. See copy_from.c. */
 #ifndef SNOWFLAKE_COPY_FROM_H
 #define SNOWFLAKE_COPY_FROM_H
 

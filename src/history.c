@@ -3,21 +3,18 @@
  * history.c
  *	  Ids for rows that exist: the window function snowflake_history().
  *
- * It applies the minting rule of mint.c to the past: the next position of
- * the shard is the greater of the row's tick's first one and the last one's
- * successor.  So each id has the time of its row, or, if more rows have one time
- * than a tick has room for, of the next tick with room.  The ids of a window
- * partition strictly increase, and the same rows in the same order get the same
- * ids.
+ * It applies the minting rule of mint.c to the past: the next position is the
+ * first one of the row's tick, or the one after the last row's, whichever is
+ * greater.  So each id has the time of its row, or, if that tick is exhausted, of
+ * the next tick with room.  The ids of a window partition strictly increase, and
+ * the same rows in the same order get the same ids.
  *
- * Nothing is reserved and nothing is remembered after the statement.  Uniqueness
- * rests on the shard, on which nobody else may mint.  So with a registry a shard
- * has to be reserved there.  Without one, a shard that this server mints on is
- * refused.  And so is a shard that a statement numbers in two window partitions,
- * because each partition begins with no position.
+ * Nothing is remembered after the statement.  Ids are unique because nobody else
+ * mints on the shard.  So with a registry a shard has to be reserved there.
+ * Without one, a shard that this server mints on is refused.  So is a shard in two
+ * window partitions of a statement, because each begins with no position.
  *
- * All state belongs to one call in one running statement, in memory of that
- * statement: there is nothing to lock.
+ * All state is in memory of one running statement: there is nothing to lock.
  *
  *-------------------------------------------------------------------------
  */
@@ -237,7 +234,7 @@ check_order(const HistoryPartition *partition, TimestampTz created_at,
 								"created_at, id).")));
 }
 
-/* Is a tick after the present one?  Times are microseconds: so is the clock. */
+/* Has a tick not begun yet?  The clock is read again only if it has to be. */
 static bool
 is_future(HistoryCall *call, int64 tick)
 {

@@ -3,8 +3,8 @@
  * layout.h
  *	  How 64 bits are divided into a timestamp, a shard and a sequence number.
  *
- * Everything here is a pure function of its arguments: no server state, no
- * settings, no locks, no allocation.  See layout.c and layout_text.c.
+ * Pure functions: no server state, no settings, no locks, no allocation.  See
+ * layout.c and layout_text.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,7 +19,7 @@
 #define UNIX_EPOCH_US \
 	((UNIX_EPOCH_JDATE - POSTGRES_EPOCH_JDATE) * USECS_PER_DAY)
 
-/* timestamp, and, or one of them: a shard in up to two parts, sequence */
+/* a timestamp, a shard in up to two parts, a sequence number */
 #define LAYOUT_MAX_FIELDS 4
 #define LAYOUT_MAX_SHARD_FIELDS 2
 
@@ -120,7 +120,7 @@ extern int64 layout_first_tick_from(const Layout *layout, TimestampTz time);
 extern LayoutIdRange layout_ids(const Layout	*layout,
 								LayoutComparison comparison, TimestampTz time);
 
-/* A value of as many one bits as asked for; bits is at most 63. */
+/* So many one bits, 63 at most. */
 static inline int64
 layout_mask(int bits)
 {
@@ -140,9 +140,8 @@ layout_last_sequence(const Layout *layout)
 }
 
 /*
- * Unpacking.  The timestamp is everything from its lowest bit up, sign
- * included, so that a negative id belongs to a tick before the epoch and no
- * bit of an id is ever lost.
+ * Unpacking.  The timestamp is all from its lowest bit up, with the sign: a
+ * negative id belongs to a tick before the epoch, and no bit is ever lost.
  */
 static inline int64
 layout_tick(const Layout *layout, int64 id)
@@ -185,11 +184,10 @@ layout_position(const Layout *layout, int64 tick, int32 sequence)
 }
 
 /*
- * Where a shard begins in a tick: at sequence number 0, or, with a spread, at one
- * that "spread" bits can hold and that varies from tick to tick without a
- * pattern.  So id % n is even also where ticks have one id.  The tick's other
- * positions are above, and at least one is left.  The multipliers are those of
- * splitmix64.
+ * Where a shard begins in a tick: at sequence number 0, or, with a spread, at a
+ * pseudorandom one of "spread" bits, so that all remainders of id % n are equally
+ * frequent even if ticks have one id.  The tick has the positions from there up,
+ * and at least one.  The multipliers are those of splitmix64.
  */
 static inline int64
 layout_first_position(const Layout *layout, int64 tick, int spread)
@@ -218,9 +216,9 @@ layout_id_at(const Layout *layout, int64 position, int32 shard)
 }
 
 /*
- * The least position on a shard whose id is greater than the given one, with
- * the sequence above the shard: on a higher shard the same sequence number still
- * will do.
+ * The least position on a shard whose id is greater than the given one, in a
+ * layout with the sequence above the shard.  On a higher shard it is the id's
+ * own position.
  */
 static inline int64
 layout_position_after(const Layout *layout, int64 id, int32 shard)

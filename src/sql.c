@@ -4,12 +4,11 @@
  *	  What functions of SQL share: the rows that they return, and the calls that
  *	  planner support functions put in the place of ours.
  *
- * SQL and library change at different moments: the library with the package and
- * a restart, the SQL with ALTER EXTENSION.  So they may be of different
- * versions, and then a value that is not of its column's type, or is missing,
- * would be read anyway.  So the columns are compared before a row is
- * filled.  (A library that lacks a function fails with the server's "could not
- * find function".)
+ * SQL and library may be of different versions: the library changes with the
+ * package and a restart, the SQL with ALTER EXTENSION.  Then the server would
+ * read a value that has another type than its column, or is missing.  So the
+ * columns are compared before a row is filled.  (If the library lacks a function,
+ * the server's own error says so.)
  *
  * There is no state here, and nothing to lock.
  *
@@ -92,8 +91,8 @@ result_rows(FunctionCallInfo fcinfo, const Oid *types, int ntypes)
 void
 row_add_text(Row *row, const char *text)
 {
-	row_add(row, text == NULL ? (Datum) 0 : CStringGetTextDatum(text),
-			text == NULL);
+	row_add_if(row, text != NULL,
+			   text == NULL ? (Datum) 0 : CStringGetTextDatum(text));
 }
 
 /* The value of a function that returns one row. */
@@ -116,10 +115,9 @@ put_row(ReturnSetInfo *result, Row *row)
 
 /*
  * The function of ours to put in the place of a call: of the same schema, and
- * none unless everybody may execute it.  The call itself may be allowed to a
- * user who may not, and a plan may outlive the user that it was made for; a
- * REVOKE from PUBLIC ends the plan.  No user needs the schema's USAGE, which is
- * about names: a stored expression that is planned has none in it.
+ * none unless everybody may execute it.  A plan may outlive the user that it was
+ * made for; a REVOKE from PUBLIC ends the plan.  No user needs USAGE of the schema,
+ * which is about names: a stored expression has none in it.
  */
 Oid
 stand_in_function(const FuncExpr *call, const char *name, const Oid *types,

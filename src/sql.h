@@ -5,19 +5,28 @@
 #include "funcapi.h"
 #include "nodes/primnodes.h"
 
+#define ROW_MAX_COLUMNS 10
+
 /* A row that is being filled, a column after the other. */
 typedef struct Row
 {
 	int	  columns;
-	Datum value[10];
-	bool  is_null[10];
+	Datum value[ROW_MAX_COLUMNS];
+	bool  is_null[ROW_MAX_COLUMNS];
 } Row;
 
+/* Add a value if it is known, else NULL. */
 static inline void
-row_add(Row *row, Datum value, bool is_null)
+row_add_if(Row *row, bool is_known, Datum value)
 {
 	row->value[row->columns] = value;
-	row->is_null[row->columns++] = is_null;
+	row->is_null[row->columns++] = !is_known;
+}
+
+static inline void
+row_add(Row *row, Datum value)
+{
+	row_add_if(row, true, value);
 }
 
 extern void row_add_text(Row *row, const char *text);

@@ -46,11 +46,11 @@ interval_of(int64 us)
 	return IntervalPGetDatum(interval);
 }
 
-static Datum
-time_of_id(const Layout *layout, int64 id)
+/* NULL if the time is infinite, as one is that nobody knows. */
+static void
+row_add_time(Row *row, TimestampTz time)
 {
-	return TimestampTzGetDatum(
-		layout_time_of_tick(layout, layout_tick(layout, id)));
+	row_add_if(row, !TIMESTAMP_NOT_FINITE(time), TimestampTzGetDatum(time));
 }
 
 /* --- Layouts -------------------------------------------------------------- */
@@ -66,16 +66,13 @@ put_layout(ReturnSetInfo *result, const Layout *layout, const char *name,
 	layout_format_fields(layout, fields, sizeof(fields));
 	layout_format(layout, specification, sizeof(specification));
 	row_add_text(&row, name);
-	row_add(&row, BoolGetDatum(in_use), false);
-	row_add(&row, TimestampTzGetDatum(layout->epoch), false);
-	row_add(&row, interval_of(layout->tick_us), false);
+	row_add(&row, BoolGetDatum(in_use));
+	row_add_time(&row, layout->epoch);
+	row_add(&row, interval_of(layout->tick_us));
 	row_add_text(&row, fields);
-	row_add(&row, Int64GetDatum(layout_last_shard(layout) + 1), false);
-	row_add(&row, Int64GetDatum(layout_last_sequence(layout) + 1), false);
-	row_add(&row,
-			TimestampTzGetDatum(
-				layout_time_of_tick(layout, layout->last_mint_tick)),
-			false);
+	row_add(&row, Int64GetDatum(layout_last_shard(layout) + 1));
+	row_add(&row, Int64GetDatum(layout_last_sequence(layout) + 1));
+	row_add_time(&row, layout_time_of_tick(layout, layout->last_mint_tick));
 	row_add_text(&row, specification);
 	row_add_text(&row, source);
 	put_row(result, &row);
@@ -130,14 +127,16 @@ snowflake_stat_shards(PG_FUNCTION_ARGS)
 		if (!stats.has_minted && counters->waited_us == 0 &&
 			counters->clock_behind == 0)
 			continue;
-		row_add(&row, Int32GetDatum(shard), false);
-		row_add(&row, Int64GetDatum(counters->minted), false);
-		row_add(&row, Int64GetDatum(counters->exhausted), false);
-		row_add(&row, Int64GetDatum(counters->clock_behind), false);
-		row_add(&row, interval_of(counters->waited_us), false);
-		row_add(&row, Int64GetDatum(stats.last_id), !stats.has_minted);
-		row_add(&row, time_of_id(layout, stats.last_id), !stats.has_minted);
-		row_add(&row, TimestampTzGetDatum(reset_at), false);
+		row_add(&row, Int32GetDatum(shard));
+		row_add(&row, Int64GetDatum(counters->minted));
+		row_add(&row, Int64GetDatum(counters->exhausted));
+		row_add(&row, Int64GetDatum(counters->clock_behind));
+		row_add(&row, interval_of(counters->waited_us));
+		row_add_if(&row, stats.has_minted, Int64GetDatum(stats.last_id));
+		row_add_if(&row, stats.has_minted,
+				   TimestampTzGetDatum(layout_time_of_tick(
+					   layout, layout_tick(layout, stats.last_id))));
+		row_add_time(&row, reset_at);
 		put_row(result, &row);
 	}
 	return (Datum) 0;
@@ -157,24 +156,19 @@ snowflake_stat_backends(PG_FUNCTION_ARGS)
 	{
 		SessionStats stats;
 		Row			 row = {0};
-		bool		 holds_mark;
 
 		if (!sessions_read(i, &stats))
 			continue;
-		holds_mark = stats.mark_tick != NO_TICK;
-		row_add(&row, Int32GetDatum(stats.pid), false);
-		row_add(&row, Int32GetDatum(layout_shard(layout, stats.last_id)),
-				stats.minted == 0);
-		row_add(&row, Int64GetDatum(stats.last_id), stats.minted == 0);
-		row_add(&row, Int64GetDatum(stats.minted), false);
-		row_add(&row, Int64GetDatum(stats.waits), false);
-		row_add(&row, interval_of(stats.waited_us), false);
-		row_add(&row,
-				TimestampTzGetDatum(
-					layout_time_of_tick(layout, stats.mark_tick)),
-				!holds_mark);
-		row_add(&row, Int64GetDatum(stats.first_id),
-				!holds_mark || stats.first_id == NO_ID);
+		row_add(&row, Int32GetDatum(stats.pid));
+		row_add_if(&row, stats.minted > 0,
+				   Int32GetDatum(layout_shard(layout, stats.last_id)));
+		row_add_if(&row, stats.minted > 0, Int64GetDatum(stats.last_id));
+		row_add(&row, Int64GetDatum(stats.minted));
+		row_add(&row, Int64GetDatum(stats.waits));
+		row_add(&row, interval_of(stats.waited_us));
+		row_add_time(&row, layout_time_of_tick(layout, stats.mark_tick));
+		row_add_if(&row, stats.mark_tick != NO_TICK && stats.first_id != NO_ID,
+				   Int64GetDatum(stats.first_id));
 		put_row(result, &row);
 	}
 	return (Datum) 0;
@@ -201,24 +195,24 @@ snowflake_horizon(PG_FUNCTION_ARGS)
 	TupleDesc	type = result_row(fcinfo, columns, lengthof(columns));
 	ServerView	server;
 	HorizonView worker;
-	bool		is_none;
+	bool		is_known;
 	Row			row = {0};
 
 	(void) settings_layout(); /* the library must be preloaded */
 	server_view(&server);
 	horizon_view(&worker);
-	is_none = TIMESTAMP_IS_NOBEGIN(server.horizon);
-	row_add(&row, TimestampTzGetDatum(server.horizon), is_none);
-	row_add(&row,
-			Float8GetDatum(
-				is_none ? 0 : (server.horizon - GetCurrentTimestamp()) / 1e6),
-			is_none);
-	row_add(&row, TimestampTzGetDatum(worker.renewed_at),
-			worker.renewed_at == 0);
+	is_known = !TIMESTAMP_IS_NOBEGIN(server.horizon);
+	row_add_time(&row, server.horizon);
+	row_add_if(&row, is_known,
+			   Float8GetDatum(
+				   is_known ? (server.horizon - GetCurrentTimestamp()) / 1e6 :
+							  0));
+	row_add_if(&row, worker.renewed_at != 0,
+			   TimestampTzGetDatum(worker.renewed_at));
 	row_add_text(&row, worker.failed ? worker.trouble.reason : NULL);
 	row_add_text(&row, waits[worker.waits_for]);
-	row_add(&row, TimestampTzGetDatum(worker.waits_since),
-			worker.waits_for == WAITS_FOR_NOTHING);
+	row_add_if(&row, worker.waits_for != WAITS_FOR_NOTHING,
+			   TimestampTzGetDatum(worker.waits_since));
 	row_add_text(&row, server.self.incarnation == 0 || server.self.standby ?
 						   NULL :
 						   number_text(server.self.incarnation));
@@ -271,10 +265,10 @@ snowflake_leases(PG_FUNCTION_ARGS)
 		const Lease *lease = &now->held[i].lease;
 		Row			 row = {0};
 
-		row_add(&row, Int32GetDatum(lease->shard), false);
-		row_add(&row, BoolGetDatum(true), false);
-		row_add(&row, TimestampTzGetDatum(lease->from), false);
-		row_add(&row, TimestampTzGetDatum(lease->until), false);
+		row_add(&row, Int32GetDatum(lease->shard));
+		row_add(&row, BoolGetDatum(true));
+		row_add_time(&row, lease->from);
+		row_add_time(&row, lease->until);
 		row_add_text(&row, NULL);
 		put_row(result, &row);
 	}
@@ -285,11 +279,10 @@ snowflake_leases(PG_FUNCTION_ARGS)
 
 		if (refusal->shard == ANY_SHARD || is_held(now, refusal->shard))
 			continue;
-		row_add(&row, Int32GetDatum(refusal->shard), false);
-		row_add(&row, BoolGetDatum(false), false);
-		row_add(&row, (Datum) 0, true);
-		row_add(&row, TimestampTzGetDatum(refusal->until),
-				TIMESTAMP_IS_NOEND(refusal->until));
+		row_add(&row, Int32GetDatum(refusal->shard));
+		row_add(&row, BoolGetDatum(false));
+		row_add_time(&row, DT_NOBEGIN);
+		row_add_time(&row, refusal->until);
 		row_add_text(&row, refusal->other[0] != '\0' ? refusal->other : NULL);
 		put_row(result, &row);
 	}
@@ -323,30 +316,28 @@ snowflake_lease_status(PG_FUNCTION_ARGS)
 	TupleDesc		   type = result_row(fcinfo, columns, lengthof(columns));
 	LeaseTable		  *now;
 	const LeaseReport *report;
-	bool			   never;
+	bool			   has_answered;
 	Row				   row = {0};
 
 	(void) settings_layout();
 	now = leases_copy();
 	report = &now->report;
-	never = report->answered_at == 0;
+	has_answered = report->answered_at != 0;
 	row_add_text(&row, !leases_are_on()					? "off" :
 					   now->count == 0					? "none" :
 					   now->end > GetCurrentTimestamp() ? "held" :
 														  "ended");
 	row_add_text(&row, now->holder != 0 ? number_text(now->holder) : NULL);
-	row_add(&row, Int32GetDatum(now->count), false);
-	row_add(&row, TimestampTzGetDatum(now->end),
-			TIMESTAMP_NOT_FINITE(now->end));
-	row_add(&row, TimestampTzGetDatum(report->answered_at), never);
-	row_add(&row,
-			Float8GetDatum(never ? 0 : lease_clock_ahead_us(report) / 1e6),
-			never);
+	row_add(&row, Int32GetDatum(now->count));
+	row_add_time(&row, now->end);
+	row_add_if(&row, has_answered, TimestampTzGetDatum(report->answered_at));
+	row_add_if(&row, has_answered,
+			   Float8GetDatum(lease_clock_ahead_us(report) / 1e6));
 	row_add_text(&row, report->failure.kind != REGISTRY_ANSWERED ?
 						   report->failure.text :
 						   NULL);
-	row_add(&row, Int32GetDatum(now->losses), false);
+	row_add(&row, Int32GetDatum(now->losses));
 	row_add_text(&row, describe_last_loss(now));
-	row_add(&row, BoolGetDatum(settings_leave_registry()), false);
+	row_add(&row, BoolGetDatum(settings_leave_registry()));
 	PG_RETURN_DATUM(row_datum(type, &row));
 }

@@ -3,29 +3,25 @@
  * text_forms.c
  *	  Ids as short texts, for URLs and for people: base32, base58, base62.
  *
- * A text is the id's 64 bits, read as an unsigned number, in digits of the
- * form's own, the most significant first, and always as many as the greatest
- * such number needs: 13, 11 and 11.  That is what others write, too:
+ * A text is the id's 64 bits as an unsigned number in the form's digits, the
+ * most significant first, and always as many as the greatest number needs: 13,
+ * 11 and 11.  Others write the same:
  *	- base32 is Douglas Crockford's ("Base 32", 2002), the digits of ULIDs;
  *	- base58 has the digits of Bitcoin's base58.h, and all of them, as in a
  *	  block of Monero's addresses.  An encoder that drops leading zeroes,
  *	  which are "1" here, or turns bytes rather than a number into digits, writes
  *	  the same from 58^10 on (the layout twitter passed that in 2014);
  *	- base62 has the digits of KSUIDs.
- * Each alphabet is in the order of ASCII.  With the fixed width it follows
- * that texts under COLLATE "C" sort as the ids do, from 0 up.
- *
- * Negative ids, which are never minted, have a text as well, and sort after
- * all others.  They cannot sort before them: what everybody reads as 0 is the
- * lowest text that there is.
+ * Each alphabet is in the order of ASCII, and the width is fixed.  So texts
+ * under COLLATE "C" sort as the ids do, from 0 up.  Negative ids, which are never
+ * minted, sort after all others.
  *
  * Reading is strict: the exact length, no blanks, no signs.  In base58 and
- * base62 an id has exactly one text.  In base32 lower case and the letters I,
- * L and O are read as Crockford says; his hyphens, which he would have us
- * ignore, and his check symbols are refused, as they would change the length.
+ * base62 an id has exactly one text.  Base32 reads lower case as upper case, I
+ * and L as 1, and O as 0, as Crockford says.  His hyphens and check symbols, which
+ * would change the length, are refused.
  *
- * Nothing here has state: there is nothing to lock.  All up to the SQL
- * functions is pure and allocates nothing.
+ * There is no state here, and nothing to lock.
  *
  *-------------------------------------------------------------------------
  */
@@ -36,24 +32,19 @@
 #include "compat.h"
 #include "layout.h"
 
-/*
- * Texts are written in "alphabet"; the alphabets of "read_too" are read as
- * well.  A digit's value is its place, so that the short alphabets, which are
- * for letters that look like a digit, name again what comes before.
- */
 typedef struct TextForm
 {
 	const char *name;
-	const char *last; /* the text of 2^64 - 1; all have its length */
-	const char *alphabet;
-	const char *read_too[6]; /* NULL after the last */
+	const char *last;		/* the text of 2^64 - 1; all have its length */
+	const char *alphabet;	/* a digit's value is its place */
+	bool		is_lenient; /* reads as Crockford says */
 } TextForm;
 
 static const TextForm base32 = {
 	.name = "base32",
 	.last = "FZZZZZZZZZZZZ",
 	.alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ",
-	.read_too = {"0123456789abcdefghjkmnpqrstvwxyz", "OI", "oi", "0L", "0l"},
+	.is_lenient = true,
 };
 
 static const TextForm base58 = {
@@ -94,22 +85,24 @@ form_width(const TextForm *form)
 static int
 digit_value(const TextForm *form, char digit)
 {
-	const char *alphabet = form->alphabet;
+	const char *place;
 
-	for (int i = 0; alphabet != NULL; i++)
+	if (form->is_lenient)
 	{
-		/* strchr(), which clang-tidy would have here, finds '\0' as well */
-		/* NOLINTNEXTLINE(bugprone-not-null-terminated-result) */
-		const char *place = memchr(alphabet, digit, strlen(alphabet));
-
-		if (place != NULL)
-			return (int) (place - alphabet);
-		alphabet = form->read_too[i];
+		if (digit >= 'a' && digit <= 'z')
+			digit += 'A' - 'a';
+		if (digit == 'I' || digit == 'L')
+			digit = '1';
+		if (digit == 'O')
+			digit = '0';
 	}
-	return -1;
+	/* strchr(), which clang-tidy would have here, finds '\0' as well */
+	/* NOLINTNEXTLINE(bugprone-not-null-terminated-result) */
+	place = memchr(form->alphabet, digit, strlen(form->alphabet));
+	return place == NULL ? -1 : (int) (place - form->alphabet);
 }
 
-/* Write form_width() digits, and no more. */
+/* Write form_width() digits. */
 static void
 write_number(const TextForm *form, uint64 number, char *text)
 {
@@ -162,25 +155,17 @@ read_number(const TextForm *form, const char *text, size_t length,
 
 /* --- SQL functions ------------------------------------------------------ */
 
-/* Quoted, or as the byte that it is or begins with. */
-static void
-describe_character(const char *character, char *buffer, size_t size)
-{
-	if (layout_quotable(character, character + 1) == 1)
-		snprintf(buffer, size, "\"%c\"", *character);
-	else
-		snprintf(buffer, size, "byte 0x%02x", (unsigned char) *character);
-}
-
 static void
 report_text(const TextForm *form, TextFault fault, const char *text,
 			size_t length, int at)
 {
 	int	 quotable = layout_quotable(text, text + length);
-	char culprit[16] = "";
+	char culprit[16] = ""; /* quoted, or as the byte that it begins with */
 
 	if (at < length)
-		describe_character(text + at, culprit, sizeof(culprit));
+		snprintf(culprit, sizeof(culprit),
+				 quotable > at ? "\"%c\"" : "byte 0x%02x",
+				 (unsigned char) text[at]);
 	if (fault == TEXT_TOO_GREAT)
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
