@@ -5,8 +5,6 @@
 
 use Illuminate\Database\Eloquent\Builder;
 use Illuminate\Database\Eloquent\Model;
-use Illuminate\Database\Eloquent\Relations\BelongsTo;
-use Illuminate\Database\Eloquent\Relations\HasMany;
 
 abstract class SnowflakeModel extends Model
 {
@@ -19,7 +17,10 @@ abstract class SnowflakeModel extends Model
     {
         $query->whereRaw('id >= snowflake_floor(?)', [$time->format(DATE_RFC3339_EXTENDED)])->orderBy('id');
     }
+}
 
+class Photo extends SnowflakeModel
+{
     // The rows below the last id of the page before, newest first
     public function scopePage(Builder $query, int $size, int|string $last = PHP_INT_MAX): void
     {
@@ -33,11 +34,8 @@ abstract class SnowflakeModel extends Model
             ->select('SELECT snowflake_nextval() AS id FROM generate_series(1, ?)', [$count]);
         return array_column($rows, 'id');
     }
-}
 
-class Photo extends SnowflakeModel
-{
-    public function comments(): HasMany
+    public function comments(): Illuminate\Database\Eloquent\Relations\HasMany
     {
         return $this->hasMany(Comment::class);
     }
@@ -45,7 +43,7 @@ class Photo extends SnowflakeModel
 
 class Comment extends SnowflakeModel
 {
-    public function photo(): BelongsTo
+    public function photo(): Illuminate\Database\Eloquent\Relations\BelongsTo
     {
         return $this->belongsTo(Photo::class);
     }
