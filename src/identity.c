@@ -82,7 +82,7 @@ identity_start_mode(void)
 		return START_AS_STANDBY;
 	if (exists(RECOVERY_SIGNAL_FILE) || exists(BACKUP_LABEL_FILE))
 		return START_FROM_BACKUP;
-	return START_ALONE;
+	return START_AS_PRIMARY;
 }
 
 /* What tells a file from others with the same contents.  False if there is none. */

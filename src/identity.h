@@ -12,7 +12,7 @@
 /* How the data directory asks to be started. */
 typedef enum StartMode
 {
-	START_ALONE,
+	START_AS_PRIMARY,
 	START_AS_STANDBY,
 	START_FROM_BACKUP /* to be recovered, and not to follow a primary */
 } StartMode;

@@ -134,9 +134,10 @@ note_first_id(int64 id)
 
 /* Count an id, and return it.  Only the owner of a slot writes these counters. */
 static inline int64
-note_mint(SessionSlot *slot, int64 id)
+note_mint(int64 id)
 {
-	uint64 minted = pg_atomic_read_u64(&slot->minted);
+	SessionSlot *slot = my_slot;
+	uint64		 minted = pg_atomic_read_u64(&slot->minted);
 
 	if (unlikely(my_hold != HOLDS_FIRST_ID))
 		note_first_id(id);
@@ -526,9 +527,8 @@ take_between(const OwnShards *own, int begin, int end)
 }
 
 /*
- * Note that the first id in a tick was taken.  A session has met others if ids of
- * the tick were on the shard where it begins, and it did not mint in this tick
- * itself, in whatever way.
+ * After the first id of a tick: did others take ids of the tick on that shard before?
+ * There is no telling if this session did, by snowflake_nextval(shard).
  */
 static pg_noinline void
 note_others(int64 id)
@@ -610,16 +610,14 @@ begin_to_mint(void)
 	if (my_slot == NULL || !has_minted() || settings_refuse_clone)
 		check_process();
 	if (my_hold == HOLDS_NOTHING)
-		session_hold_mark((int64) pg_atomic_read_u64(&bounds->latest));
+		session_hold_mark();
 }
 
-/* The slot to mint with. */
-static pg_attribute_always_inline SessionSlot *
+static pg_attribute_always_inline void
 prepare_to_mint(void)
 {
 	if (unlikely(my_hold != HOLDS_FIRST_ID || settings_refuse_clone))
 		begin_to_mint();
-	return my_slot;
 }
 
 /* In a list without gaps the first look tells. */
@@ -654,25 +652,23 @@ Datum
 snowflake_nextval_shard(PG_FUNCTION_ARGS)
 {
 	int32			 shard = PG_GETARG_INT32(0);
-	SessionSlot		*slot = prepare_to_mint();
 	const OwnShards *own = settings_asked_shards;
 
+	prepare_to_mint();
 	if (own->count > 0 ? !owns_shard(own, shard) :
 						 shard < 0 || shard > layout_last_shard(my_layout))
 		report_shard(shard);
-	PG_RETURN_INT64(note_mint(slot, mint_on(shard)));
+	PG_RETURN_INT64(note_mint(mint_on(shard)));
 }
 
 /* snowflake_nextval() */
 Datum
 snowflake_nextval(PG_FUNCTION_ARGS)
 {
-	SessionSlot		*slot = prepare_to_mint();
-	const OwnShards *own = my_shards;
-
+	prepare_to_mint();
 	if (unlikely(my_shards_changes != settings_shards_changes))
-		own = find_own_shards();
-	PG_RETURN_INT64(note_mint(slot, mint_on_own(own)));
+		(void) find_own_shards();
+	PG_RETURN_INT64(note_mint(mint_on_own(my_shards)));
 }
 
 /* The last id that this session minted. */

@@ -414,7 +414,7 @@ store_evidence(RecordResult file)
 	Record	record = server->known;
 	Trouble trouble;
 
-	if (file == RECORD_MISSING && server->start != START_ALONE)
+	if (file == RECORD_MISSING && server->start != START_AS_PRIMARY)
 		identity_note_start(&record.writer, server->start);
 	else if (file != RECORD_FOUND || !server->is_unsaved)
 		return;

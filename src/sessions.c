@@ -22,6 +22,7 @@
 #include "storage/spin.h"
 
 #include "compat.h"
+#include "positions.h"
 #include "sessions.h"
 
 /* Each in a cache line of its own, so that neighbours do not disturb. */
@@ -110,10 +111,11 @@ session_count_wait(int64 us)
  * for why the barrier is needed.
  */
 void
-session_hold_mark(int64 latest_tick)
+session_hold_mark(void)
 {
 	pg_atomic_write_u64(&my_slot->first_id, (uint64) NO_ID);
-	pg_atomic_write_u64(&my_slot->mark_tick, (uint64) latest_tick);
+	pg_atomic_write_u64(&my_slot->mark_tick,
+						pg_atomic_read_u64(&bounds->latest));
 	if (!FAULT(hold_barrier))
 		pg_memory_barrier();
 	my_hold = HOLDS_LATEST;

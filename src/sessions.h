@@ -54,7 +54,7 @@ extern Size sessions_shmem_size(void);
 extern void sessions_shmem_startup(void);
 
 extern void	 session_begin(void);
-extern void	 session_hold_mark(int64 latest_tick);
+extern void	 session_hold_mark(void);
 extern void	 session_note_first_id(int64 id, int64 tick);
 extern void	 session_count_wait(int64 us);
 extern int64 session_mark_tick(void);
