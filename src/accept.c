@@ -23,12 +23,12 @@ PG_FUNCTION_INFO_V1(snowflake_store_layout);
 PG_FUNCTION_INFO_V1(snowflake_accept_clone);
 
 /*
- * Ask the worker to accept what is pending, and wait until it is not.  A call that
- * fails or is cancelled takes its word back; other calls say it again.  False if
- * nothing is pending.
+ * Accept what is pending, and wait until it is not.  A call that fails or is
+ * cancelled takes its word back; other calls say it again.  False if nothing is
+ * pending.
  */
 static bool
-accept_and_wait(const char *what, void (*ask)(bool), bool (*is_pending)(void))
+accept_and_wait(const char *name, uint32 what, bool (*is_pending)(void))
 {
 	WorkerWait wait = {0};
 	bool	   was_pending;
@@ -36,7 +36,7 @@ accept_and_wait(const char *what, void (*ask)(bool), bool (*is_pending)(void))
 	(void) settings_layout();
 	if (RecoveryInProgress())
 		ereport(ERROR, (errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
-						errmsg("cannot accept %s during recovery", what)));
+						errmsg("cannot accept %s during recovery", name)));
 	while (!server_knows_layout())
 		horizon_wait(&wait, HORIZON_OPEN_ONLY);
 	was_pending = is_pending();
@@ -44,13 +44,13 @@ accept_and_wait(const char *what, void (*ask)(bool), bool (*is_pending)(void))
 	{
 		while (is_pending())
 		{
-			ask(true);
+			server_accept(what, true);
 			horizon_wait(&wait, HORIZON_OPEN_ONLY);
 		}
 	}
 	PG_CATCH();
 	{
-		ask(false);
+		server_accept(what, false);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
@@ -62,8 +62,7 @@ accept_and_wait(const char *what, void (*ask)(bool), bool (*is_pending)(void))
 Datum
 snowflake_store_layout(PG_FUNCTION_ARGS)
 {
-	if (!accept_and_wait("a layout", server_accept_layout,
-						 server_layout_differs))
+	if (!accept_and_wait("a layout", ACCEPTS_LAYOUT, server_layout_differs))
 		ereport(NOTICE, (errmsg("the layout has not changed")));
 	PG_RETURN_VOID();
 }
@@ -72,7 +71,7 @@ snowflake_store_layout(PG_FUNCTION_ARGS)
 Datum
 snowflake_accept_clone(PG_FUNCTION_ARGS)
 {
-	if (!accept_and_wait("a clone", server_accept_clone, server_is_clone))
+	if (!accept_and_wait("a clone", ACCEPTS_CLONE, server_is_clone))
 		ereport(NOTICE, (errmsg("this server is not a clone")));
 	PG_RETURN_VOID();
 }

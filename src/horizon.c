@@ -6,9 +6,8 @@
  * Shared memory dies with the server, and when the server starts again its
  * clock may have been set back.  So no id is minted at or after the horizon, a
  * time that is already on disk; and a server that starts, is promoted or was
- * restored mints nothing before the horizon that it finds.  All ids that were
- * or may have been minted lie below that time, and all new ids lie above it.
- * That is the whole argument, and it needs no clock.
+ * restored mints nothing before the horizon that it finds.  That is the whole
+ * argument, and it needs no clock.
  *
  * The protocol.  One background worker alone renews the horizon, to "reserve"
  * after the tick of a session that asks for it:
@@ -28,8 +27,7 @@
  *	  the found horizon to the later of the two, and only then publishes a
  *	  first horizon.  Until then nobody mints.
  *	- A server that is shut down, in whatever mode, lowers the record to the
- *	  last id minted, in the postmaster's last moments, when every session has
- *	  gone.
+ *	  latest tick, in the postmaster's last moments, when every session has gone.
  *
  * Hence no interleaving mints an id past what is stored: an id of tick t needs
  * a published H > t, publishing H needs the record of H on disk, and a server that
@@ -40,10 +38,6 @@
  * horizon that has passed.  So the horizon is set further ahead, by three
  * times as long as a renewal takes: one for the renewal itself, one for the next
  * renewal, and one in which a session asks for it.
- *
- * While the worker waits for a synchronous standby it reads its settings again when
- * the server reloads them, and it stops waiting when they no longer ask for a
- * standby.
  *
  * A note about locking:
  *	- Bounds are atomics: see positions.c.  The worker alone raises "horizon",
@@ -107,11 +101,7 @@ static LWLock		*horizon_lock = NULL;
 
 /* --- Shared memory ------------------------------------------------------ */
 
-/*
- * Lower the record to the latest tick, below which are all ids and all marks of
- * mark.c.  In the postmaster's last moments every session has gone, after an
- * immediate shutdown as well.
- */
+/* Lower the record to the latest tick, below which are all ids and all marks. */
 static void
 close_cleanly(int code, Datum arg)
 {
@@ -154,10 +144,7 @@ horizon_shmem_startup(void)
 
 /* --- Asking the worker, and waiting for it ------------------------------ */
 
-/*
- * Ask the worker to renew the horizon, to past a tick.  May be called often; the
- * worker comes when it has time.
- */
+/* Ask the worker to renew the horizon, to past a tick.  May be called often. */
 void
 horizon_ask_for_renewal(int64 tick)
 {
@@ -226,8 +213,8 @@ show_wait(HorizonWaitsFor waits_for)
 }
 
 /*
- * Do what the postmaster and administrators ask for: leave, or read the settings
- * again.  After exit code 1 the server starts the worker again, if it goes on.
+ * Leave, or read the settings again.  After exit code 1 the server starts the
+ * worker again, if it goes on.
  */
 static void
 heed_signals(void)
@@ -242,8 +229,8 @@ heed_signals(void)
 }
 
 /*
- * Would a commit at this place in the WAL wait for a synchronous standby?  The
- * settings say so, as this process read them last.  The server's own wait,
+ * Would a commit at this place in the WAL wait for a synchronous standby, by the
+ * settings as this process read them last?  The server's own wait,
  * SyncRepWaitForLSN(), would not read them again.
  */
 static bool
@@ -305,7 +292,6 @@ store_record(const Record *record, Trouble *trouble)
 							   record_log_page(HORIZON_RECORD, record);
 	if (lsn != InvalidXLogRecPtr)
 		wait_for_standbys(lsn);
-	show_wait(WAITS_FOR_NOTHING);
 	return true;
 }
 
@@ -498,8 +484,6 @@ attempt_renewal(int64 wanted_tick)
 
 	pgstat_report_activity(STATE_RUNNING, "renewing the horizon");
 	good = try_renewal(wanted_tick, &trouble);
-	if (!good)
-		show_wait(WAITS_FOR_NOTHING);
 	pgstat_report_activity(STATE_IDLE, NULL);
 	(void) pgstat_report_stat(true); /* the WAL that was written */
 
@@ -508,6 +492,7 @@ attempt_renewal(int64 wanted_tick)
 		!good && (!state->view.failed ||
 				  strcmp(state->view.trouble.reason, trouble.reason) != 0);
 	state->view.failed = !good;
+	state->view.waits_for = WAITS_FOR_NOTHING;
 	state->view.trouble = trouble;
 	LWLockRelease(horizon_lock);
 	worker_end_attempt(&state->worker);

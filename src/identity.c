@@ -240,10 +240,7 @@ is_new_clone(const Identity *here, const Identity *recorded, StartMode start,
 	return elsewhere;
 }
 
-/*
- * Note how a server without a record was started.  Recovery removes what tells
- * it, and a crash may come before the server knows who it is.
- */
+/* Note how a server without a record was started: recovery removes what tells it. */
 void
 identity_note_start(Identity *self, StartMode start)
 {

@@ -3,15 +3,10 @@
  * positions.c
  *	  How far ids are minted: on each shard, and the bounds for all.
  *
- * Ids are minted in the ticks from Bounds.latest on, and before Bounds.horizon.
- *
- * The state of a shard is one word, the position (tick << sequence_bits |
- * sequence) of its last id, and every id of a shard takes a position above it:
- * see take() in mint.c.
- *
- * With a registry a shard that is not leased is closed: its last position is
- * after all others, so that nobody takes one.  Nothing else says whether a shard is
- * open.
+ * Ids are minted in the ticks from Bounds.latest on, and before Bounds.horizon.  The
+ * state of a shard is one word, the position of its last id: see take() in mint.c.
+ * With a registry a shard that is not leased is closed: that position is after all
+ * others, so that nobody takes one.  Nothing else says whether a shard is open.
  *
  * A note about locking:
  *	- ShardState is read and written under ShardState.lock, a spinlock held for a

@@ -15,14 +15,12 @@
  * layout is counted, and the record with more changes is right.  The horizon's
  * worker reads all four when recovery has ended and settles which layout is
  * right, for as long as the server runs.  Until then, and on a standby for ever,
- * each call looks at the pages itself.  A standby therefore refuses to read ids
- * from the moment on in which it replays a change of its primary's layout, and
- * reads them again when its own setting agrees.
+ * each call looks at the pages itself.  So a standby refuses to read ids as soon as
+ * it has replayed a change of its primary's layout, until its own setting agrees.
  *
- * As long as no record tells the layout, no id is read.  A new server has none
- * until its worker has stored them, for which calls wait.  At each start the
- * worker stores the layout's record again, so that what was damaged is whole,
- * and standbys get the page.
+ * As long as no record tells the layout, no id is read; calls on a new server wait
+ * until its worker has stored them.  At each start the worker stores the layout's
+ * record again, so that what was damaged is whole, and standbys get the page.
  *
  * The identity.  The record says which server wrote it.  A server that finds
  * another server's record may be a clone, and a clone mints the ids of its
@@ -40,8 +38,7 @@
  *	  reads it without the lock.
  *	- "layout_state" and "is_clone" are atomics, because each call looks at
  *	  them.  Only the worker changes them.
- *	- "accept_layout" and "accept_clone" are atomics, which sessions set and
- *	  the worker clears.
+ *	- "accepted" is an atomic, which sessions set and the worker clears.
  *
  *-------------------------------------------------------------------------
  */
@@ -73,8 +70,7 @@ typedef struct ServerState
 {
 	pg_atomic_uint32 layout_state;
 	pg_atomic_uint32 is_clone;
-	pg_atomic_uint32 accept_layout;
-	pg_atomic_uint32 accept_clone;
+	pg_atomic_uint32 accepted; /* but not stored yet */
 	Record	  known;	  /* by all records so far; its writer: this server */
 	StartMode start;	  /* how the data directory asks to be started */
 	bool	  is_unsaved; /* the file or the WAL has another identity */
@@ -362,24 +358,23 @@ server_has_change(ServerChange *change)
 				  (server->known.writer.standby && !FAULT(promoted_anew));
 
 	*record = server->known;
-	change->accepts_clone = pg_atomic_read_u32(&server->accept_clone) != 0;
-	change->accepts_layout = pg_atomic_read_u32(&server->accept_layout) != 0;
+	change->accepts = pg_atomic_read_u32(&server->accepted);
 	if (is_new)
 		identity_draw_incarnation(&record->writer);
-	if (change->accepts_clone)
+	if (change->accepts & ACCEPTS_CLONE)
 		identity_accept(&record->writer);
-	if (change->accepts_layout)
+	if (change->accepts & ACCEPTS_LAYOUT)
 		record->layout_changes++;
-	if (change->accepts_layout || is_first)
+	if ((change->accepts & ACCEPTS_LAYOUT) != 0 || is_first)
 	{
 		memset(record->layout, 0, sizeof(record->layout));
 		strlcpy(record->layout, settings_layout_text(),
 				sizeof(record->layout));
 	}
 	change->stores_layout =
-		!server->layout_is_stored || change->accepts_layout;
-	change->stores_record = is_new || is_first || change->accepts_clone ||
-							change->accepts_layout || server->is_unsaved;
+		!server->layout_is_stored || (change->accepts & ACCEPTS_LAYOUT) != 0;
+	change->stores_record =
+		is_new || is_first || change->accepts != 0 || server->is_unsaved;
 	return change->stores_layout || change->stores_record;
 }
 
@@ -393,10 +388,7 @@ server_note_change(const ServerChange *change)
 	server->layout_is_stored = true;
 	LWLockRelease(server_lock);
 	server_compare_layout();
-	if (change->accepts_layout)
-		server_accept_layout(false);
-	if (change->accepts_clone)
-		server_accept_clone(false);
+	server_accept(change->accepts, false);
 }
 
 /* --- Shared memory ------------------------------------------------------ */
@@ -459,8 +451,7 @@ server_shmem_startup(void)
 	memset(server, 0, sizeof(*server));
 	pg_atomic_init_u32(&server->layout_state, LAYOUT_UNKNOWN);
 	pg_atomic_init_u32(&server->is_clone, false);
-	pg_atomic_init_u32(&server->accept_layout, false);
-	pg_atomic_init_u32(&server->accept_clone, false);
+	pg_atomic_init_u32(&server->accepted, 0);
 	server->known.horizon = DT_NOBEGIN;
 	server->start = identity_start_mode();
 	identity_look_around(&server->known.writer);
@@ -625,13 +616,10 @@ server_view(ServerView *view)
 
 /* Ask the worker to accept, or stop asking. */
 void
-server_accept_layout(bool accept)
+server_accept(uint32 what, bool accept)
 {
-	pg_atomic_write_u32(&server->accept_layout, accept);
-}
-
-void
-server_accept_clone(bool accept)
-{
-	pg_atomic_write_u32(&server->accept_clone, accept);
+	if (accept)
+		(void) pg_atomic_fetch_or_u32(&server->accepted, what);
+	else
+		(void) pg_atomic_fetch_and_u32(&server->accepted, ~what);
 }

@@ -27,14 +27,17 @@ typedef struct ServerView
 	bool		is_clone;
 } ServerView;
 
+/* What an administrator can accept; flags. */
+#define ACCEPTS_LAYOUT 1
+#define ACCEPTS_CLONE 2
+
 /* Records to store, because of what was found or accepted. */
 typedef struct ServerChange
 {
 	Record record;
 	bool   stores_record;
 	bool   stores_layout; /* in its own record */
-	bool   accepts_layout;
-	bool   accepts_clone;
+	uint32 accepts;		  /* ACCEPTS_LAYOUT, ACCEPTS_CLONE */
 } ServerChange;
 
 extern Size server_shmem_size(void);
@@ -47,8 +50,7 @@ extern bool			 server_layout_differs(void);
 extern bool			 server_is_clone(void);
 extern void			 server_check_clone(void);
 extern void			 server_view(ServerView *view);
-extern void			 server_accept_layout(bool accept);
-extern void			 server_accept_clone(bool accept);
+extern void			 server_accept(uint32 what, bool accept);
 
 /* for the horizon's worker, and for the postmaster when it is alone */
 extern bool		   server_read_records(Trouble *trouble);
