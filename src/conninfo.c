@@ -23,26 +23,20 @@
 
 #define MAX_OPTIONS 100
 
-/* The value of an option; NULL or empty: it is not set. */
-const char *
-conninfo_value(const PQconninfoOption *options, const char *keyword)
-{
-	for (; options->keyword != NULL; options++)
-	{
-		if (strcmp(options->keyword, keyword) == 0)
-			return options->val;
-	}
-	return NULL;
-}
-
-/* The items of a list that is separated by commas; 1 if it is empty. */
+/* The items of an option's value, separated by commas; 0: it is not set. */
 static int
-count_items(const char *list)
+count_items(const PQconninfoOption *options, const char *keyword)
 {
-	int count = 1;
+	int count;
 
-	for (; list != NULL && *list != '\0'; list++)
-		count += *list == ',';
+	while (options->keyword != NULL && strcmp(options->keyword, keyword) != 0)
+		options++;
+	if (options->keyword == NULL || options->val == NULL ||
+		options->val[0] == '\0')
+		return 0;
+	count = 1;
+	for (const char *at = options->val; *at != '\0'; at++)
+		count += *at == ',';
 	return count;
 }
 
@@ -59,11 +53,9 @@ list_item(const char *list, int item)
 int
 conninfo_count_hosts(const PQconninfoOption *options)
 {
-	const char *addresses = conninfo_value(options, "hostaddr");
+	int addresses = count_items(options, "hostaddr");
 
-	return count_items(addresses != NULL && addresses[0] != '\0' ?
-						   addresses :
-						   conninfo_value(options, "host"));
+	return addresses > 0 ? addresses : Max(count_items(options, "host"), 1);
 }
 
 /* As it is set; NULL if it cannot be parsed.  Free it by PQconninfoFree(). */
@@ -82,22 +74,19 @@ const char *
 conninfo_fault(const char *text)
 {
 	PQconninfoOption *options = conninfo_parse(text);
-	const char		 *host;
-	const char		 *address;
 	const char		 *fault = NULL;
-	int				  hosts;
+	int				  names;
+	int				  addresses;
 	int				  ports;
 
 	if (options == NULL)
 		return "libpq cannot parse it.";
-	host = conninfo_value(options, "host");
-	address = conninfo_value(options, "hostaddr");
-	hosts = conninfo_count_hosts(options);
-	ports = count_items(conninfo_value(options, "port"));
-	if (ports != 1 && ports != hosts)
+	names = count_items(options, "host");
+	addresses = count_items(options, "hostaddr");
+	ports = count_items(options, "port");
+	if (ports > 1 && ports != conninfo_count_hosts(options))
 		fault = "It has one number of hosts, and another one of ports.";
-	else if (host != NULL && host[0] != '\0' && address != NULL &&
-			 address[0] != '\0' && count_items(host) != hosts)
+	else if (names > 0 && addresses > 0 && names != addresses)
 		fault = "It has one number of names of hosts, and another one of "
 				"addresses.";
 	PQconninfoFree(options);
@@ -113,12 +102,10 @@ conninfo_start_connecting(const PQconninfoOption *options, int host,
 	char		timeout[12];
 	const char *keywords[MAX_OPTIONS] = {"fallback_application_name",
 										 "tcp_user_timeout",
-										 conninfo_count_hosts(options) > 1 ?
-											 "target_session_attrs" :
-											 NULL};
+										 "target_session_attrs"};
 	const char *values[MAX_OPTIONS] = {"snowflake lease", timeout,
 									   "read-write"};
-	int			count = keywords[2] != NULL ? 3 : 2;
+	int			count = conninfo_count_hosts(options) > 1 ? 3 : 2;
 
 	snprintf(timeout, sizeof(timeout), "%d", timeout_ms);
 	for (; options->keyword != NULL && count < MAX_OPTIONS - 1; options++)

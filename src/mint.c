@@ -449,25 +449,6 @@ mint_on(int32 shard)
 	}
 }
 
-/* The index of the first own shard that is not below the given one. */
-static int
-index_of_shard(const OwnShards *own, int32 shard)
-{
-	int low = 0;
-	int high = own->count;
-
-	while (low < high)
-	{
-		int middle = (low + high) / 2;
-
-		if (own->shard[middle] < shard)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
 /* Is an id's sequence number above its shard? */
 static inline bool
 goes_round(void)

@@ -308,19 +308,33 @@ settings_layout_text(void)
 	return layout_in_full;
 }
 
-static int
-compare_shards(const void *one, const void *other)
+/* The index of the first of these shards that is not below the given one. */
+int
+index_of_shard(const OwnShards *own, int32 shard)
 {
-	return *(const int32 *) one - *(const int32 *) other;
+	int low = 0;
+	int high = own->count;
+
+	while (low < high)
+	{
+		int middle = (low + high) / 2;
+
+		if (own->shard[middle] < shard)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
 }
 
 /* Does snowflake.shards name the shard? */
 bool
 settings_name_shard(int32 shard)
 {
-	return bsearch(&shard, settings_asked_shards->shard,
-				   settings_asked_shards->count, sizeof(int32),
-				   compare_shards) != NULL;
+	int index = index_of_shard(settings_asked_shards, shard);
+
+	return index < settings_asked_shards->count &&
+		   settings_asked_shards->shard[index] == shard;
 }
 
 /* Does it name the shard, or leave open which ones? */

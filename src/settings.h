@@ -1,17 +1,11 @@
-/*
- * settings.h -- the settings snowflake.*, parsed and checked. See
- * settings.c.
- */
+/* settings.h -- the settings snowflake.*, parsed and checked. See settings.c. */
 #ifndef SNOWFLAKE_SETTINGS_H
 #define SNOWFLAKE_SETTINGS_H
 
 #include "compat.h"
 #include "layout.h"
 
-/*
- * A generator keeps a cache line for each shard of the server's layout: 16
- * bits of them, the most of any format in use, take 8 MB.
- */
+/* Each shard takes a cache line: 2^16, the most of any format in use, take 8 MB. */
 #define SETTINGS_MAX_SHARD_BITS 16
 
 /* Shards to mint on, in ascending order. */
@@ -41,6 +35,7 @@ extern void settings_define(void);
 extern bool			 settings_preloaded(void);
 extern const Layout *settings_layout(void);
 extern const char	*settings_layout_text(void);
+extern int			 index_of_shard(const OwnShards *own, int32 shard);
 extern bool			 settings_name_shard(int32 shard);
 extern bool			 settings_ask_for(int32 shard);
 extern bool			 settings_want_leases(void);

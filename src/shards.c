@@ -3,10 +3,7 @@
  * shards.c
  *	  Lists of shards, such as "1,5,9-12", and "auto:4" in place of one.
  *
- * Apart from settings.c, whose check hook is the only caller, because that
- * needs a server around it and a fuzzer has none.
- *
- * Nothing here knows of the server or has state: there is nothing to lock.
+ * Pure functions: a fuzzer calls them without a server.
  *
  *-------------------------------------------------------------------------
  */

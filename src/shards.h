@@ -1,12 +1,4 @@
-/*-------------------------------------------------------------------------
- *
- * shards.h
- *	  Lists of shards, such as "1,5,9-12".
- *
- * A pure function of its arguments, as all of layout.h.  See shards.c.
- *
- *-------------------------------------------------------------------------
- */
+/* shards.h -- lists of shards, such as "1,5,9-12". See shards.c. */
 #ifndef SNOWFLAKE_SHARDS_H
 #define SNOWFLAKE_SHARDS_H
 

@@ -17,7 +17,7 @@ typedef enum LeaseKind
 {
 	GIVEN_BACK, /* or taken away */
 	HELD_HERE,
-	HELD_UNKNOWN /* to the registry, which has lost it: until it ends */
+	HELD_FORGOTTEN /* by the registry; here it is held until it ends */
 } LeaseKind;
 
 /* Ids of the shard whose time lies in [from, until).  As it is stored. */

@@ -143,7 +143,7 @@ make_temp_file(Place *place, Trouble *trouble)
 		return true;
 	trouble->kind = TROUBLE_STORING;
 	snprintf(trouble->reason, sizeof(trouble->reason),
-			 "could not %s file \"%s\": %s", "create", LEASE_TEMP_FILE,
+			 "could not create file \"%s\": %s", LEASE_TEMP_FILE,
 			 strerror(errno));
 	return false;
 }

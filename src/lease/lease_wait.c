@@ -33,16 +33,6 @@
 #define CLOCK_HINT \
 	"Check the time synchronization of this server and of the registry's."
 
-/* What the server has of the shards that a session needs. */
-typedef struct Outlook
-{
-	const LeaseTable  *table;
-	const LeaseReport *report; /* in the table */
-	TimestampTz		   now;
-	bool			   is_open; /* one of them is */
-	const Lease		  *lease;	/* of one that it holds; NULL: none */
-} Outlook;
-
 /* What the server holds, for a message. */
 static char *
 describe_held(const LeaseTable *table)
@@ -58,28 +48,15 @@ describe_held(const LeaseTable *table)
 }
 
 /* What any user may know of a failure. */
-static const char *
-class_of_failure(RegistryFailureKind kind)
-{
-	switch (kind)
-	{
-		case REGISTRY_AWAY:
-			return "the registry cannot be reached";
-		case REGISTRY_SILENT:
-			return "the registry does not answer";
-		case REGISTRY_REFUSED:
-			return "the registry refuses this server";
-		case REGISTRY_CLOSED:
-			return "the registry is not open";
-		case REGISTRY_INVALID:
-			return "the registry's answer is not valid";
-		case REGISTRY_UNSTORED:
-			return "this server could not store its leases";
-		case REGISTRY_ANSWERED:
-			break;
-	}
-	return "the registry answers";
-}
+static const char *const class_of_failure[] = {
+	[REGISTRY_ANSWERED] = "the registry answers",
+	[REGISTRY_AWAY] = "the registry cannot be reached",
+	[REGISTRY_SILENT] = "the registry does not answer",
+	[REGISTRY_REFUSED] = "the registry refuses this server",
+	[REGISTRY_CLOSED] = "the registry is not open",
+	[REGISTRY_INVALID] = "the registry's answer is not valid",
+	[REGISTRY_UNSTORED] = "this server could not store its leases",
+};
 
 /*
  * The registry could not be asked, or refused.  The words of the failure name
@@ -101,7 +78,7 @@ report_registry(const RegistryFailure *failure, TimestampTz end)
 	ereport(ERROR,
 			(errcode(ERRCODE_SYSTEM_ERROR),
 			 errmsg("cannot mint snowflake ids: %s",
-					class_of_failure(failure->kind)),
+					class_of_failure[failure->kind]),
 			 errdetail("%s", is_admin ? words : ended),
 			 errdetail_log("%s", words),
 			 is_admin && failure->hint[0] != '\0' ?
@@ -247,20 +224,19 @@ describe_clock(const LeaseReport *report)
 
 /* The clock is not within the lease, and the registry answers. */
 static void
-report_clock(const Outlook *outlook, TimestampTz bound)
+report_clock(const LeaseReport *report, TimestampTz now, TimestampTz bound)
 {
-	bool is_ahead = outlook->now >= bound;
+	bool is_ahead = now >= bound;
 
 	ereport(ERROR,
 			(errcode(ERRCODE_SYSTEM_ERROR),
 			 errmsg("clock is %s %s the lease of this server's shards",
-					duration_text(outlook->now - bound),
+					duration_text(now - bound),
 					is_ahead ? "ahead of" : "behind"),
 			 errdetail("The lease %s at %s, and the clock is at %s, %s the "
 					   "registry's.",
 					   is_ahead ? "ends" : "begins", time_text(bound),
-					   time_text(outlook->now),
-					   describe_clock(outlook->report)),
+					   time_text(now), describe_clock(report)),
 			 errhint(CLOCK_HINT)));
 }
 
@@ -285,12 +261,12 @@ report_late(const LeaseReport *report, TimestampTz end)
  * not there yet, or was not when it answered.
  */
 static void
-report_over(const Outlook *outlook, TimestampTz end)
+report_over(const LeaseReport *report, TimestampTz now, TimestampTz end)
 {
-	if (most_in_registry(outlook->report) < end)
-		report_clock(outlook, end);
-	if (least_in_registry(outlook->report) < end)
-		report_late(outlook->report, end);
+	if (most_in_registry(report) < end)
+		report_clock(report, now, end);
+	if (least_in_registry(report) < end)
+		report_late(report, end);
 }
 
 /* A lease ends before ids that this server may have minted already. */
@@ -317,18 +293,16 @@ report_horizon(const LeaseReport *report, TimestampTz until)
 
 /* The server holds a lease that its shard cannot be opened with. */
 static void
-report_not_open(const Outlook *outlook)
+report_not_open(const LeaseReport *report, TimestampTz now, const Lease *lease)
 {
-	const Lease *lease = outlook->lease;
-
-	if (outlook->now < lease->from)
-		report_clock(outlook, lease->from);
-	if (outlook->now >= lease->until)
+	if (now < lease->from)
+		report_clock(report, now, lease->from);
+	if (now >= lease->until)
 	{
-		report_over(outlook, lease->until);
-		report_late(outlook->report, lease->until);
+		report_over(report, now, lease->until);
+		report_late(report, lease->until);
 	}
-	report_horizon(outlook->report, lease->until);
+	report_horizon(report, lease->until);
 }
 
 /* Nobody has asked the registry for it. */
@@ -365,20 +339,21 @@ is_fresh(const WorkerWait *wait, LeaseTable *table)
 		   (attempts > 0 && steady_clock_us() - table->ended_us < FRESH_US);
 }
 
-static void
-look_out(Outlook *outlook, int32 shard)
+/* What the server holds of what a session needs: if it can, a shard that is open. */
+static const HeldLease *
+find_held(const LeaseTable *table, int32 shard)
 {
-	for (int i = 0; i < outlook->table->count; i++)
-	{
-		const HeldLease *held = &outlook->table->held[i];
-		const Lease		*lease = &held->lease;
+	const HeldLease *found = NULL;
 
-		if (shard == ANY_SHARD ? !settings_ask_for(lease->shard) :
-								 lease->shard != shard)
-			continue;
-		outlook->is_open |= held->is_counted;
-		outlook->lease = lease;
+	for (int i = 0; i < table->count; i++)
+	{
+		const HeldLease *held = &table->held[i];
+
+		if (shard == ANY_SHARD ? settings_ask_for(held->lease.shard) :
+								 held->lease.shard == shard)
+			found = found != NULL && found->is_counted ? found : held;
 	}
+	return found;
 }
 
 /* Raise an error if waiting does not help. */
@@ -386,25 +361,24 @@ static void
 report_hopeless(const WorkerWait *wait, LeaseTable *table, int32 shard)
 {
 	const LeaseReport *report = &table->report;
-	Outlook			   outlook = {.table = table,
-								  .report = report,
-								  .now = GetCurrentTimestamp()};
+	const HeldLease	  *held = find_held(table, shard);
+	bool			   is_open = held != NULL && held->is_counted;
+	TimestampTz		   now = GetCurrentTimestamp();
 	const Refusal	  *refusal;
 
-	look_out(&outlook, shard);
-	if (outlook.is_open && outlook.now < table->end)
+	if (is_open && now < table->end)
 		return;
 	if (report->failure.kind != REGISTRY_ANSWERED)
 		report_registry(&report->failure, table->end);
 	if (!is_fresh(wait, table))
 		return;
-	if (outlook.is_open && report->answered_at != 0)
-		report_over(&outlook, table->end);
-	if (outlook.lease != NULL && !outlook.is_open)
+	if (is_open && report->answered_at != 0)
+		report_over(report, now, table->end);
+	if (held != NULL && !is_open)
 	{
 		/* its clock may be about to reach the lease */
 		if (wait->waited_us >= settings_clock_tolerance_ms * US_PER_MS)
-			report_not_open(&outlook);
+			report_not_open(report, now, &held->lease);
 		return;
 	}
 	if (shard == ANY_SHARD && settings_asked_shards->count > 0)
@@ -412,7 +386,7 @@ report_hopeless(const WorkerWait *wait, LeaseTable *table, int32 shard)
 	refusal = find_refusal(report, shard);
 	if (refusal != NULL)
 		report_refusal(table, refusal);
-	if (outlook.is_open && report->answered_at != 0)
+	if (is_open && report->answered_at != 0)
 		report_late(report, table->end);
 	report_not_asked(table, shard);
 }

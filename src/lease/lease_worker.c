@@ -141,13 +141,6 @@ become_new_holder(const char *why)
 							number_text(mine.caller.holder), why)));
 }
 
-/* Bring what sessions see up to what is recorded. */
-static void
-publish(void)
-{
-	leases_publish(&mine, true);
-}
-
 /* Does a lease wait for its beginning? */
 static bool
 has_unopened(void)
@@ -319,21 +312,6 @@ names_loss(const RegistryAnswer *answer, int32 shard)
 	return false;
 }
 
-/* A lease that is in force, and that another server has, is lost. */
-static void
-note_taken(const RegistryAnswer *answer)
-{
-	for (int i = 0; i < mine.count; i++)
-	{
-		const Lease *lease = &mine.lease[i];
-		const char	*taker = find_taker(answer, lease->shard);
-
-		if (lease->kind != GIVEN_BACK && lease->until > answer->now &&
-			taker != NULL && !names_loss(answer, lease->shard))
-			note_loss(lease, psprintf("%s has it", taker));
-	}
-}
-
 /* A call was accepted: note its fence, who answered, and what that lost. */
 static void
 note_accepted(const RegistryAnswer *answer)
@@ -397,31 +375,33 @@ note_answer(const RegistryAnswer *answer, int64 asked_us)
 /*
  * The answer says what this server holds.  If that is nothing, the registry may
  * have lost it, or may be another one.  Then what the server holds goes on until
- * it ends, but for what another server has.
+ * it ends, but for what another server has.  A lease that is in force, and that
+ * another server has, is lost.
  */
 static void
 take_over(const RegistryAnswer *answer)
 {
-	note_taken(answer);
-	if (answer->held > 0)
-	{
-		mine.count = answer->held;
-		memcpy(mine.lease, answer->lease, mine.count * sizeof(Lease));
-		return;
-	}
 	for (int i = 0; i < mine.count; i++)
 	{
-		Lease *lease = &mine.lease[i];
+		Lease	   *lease = &mine.lease[i];
+		const char *taker = find_taker(answer, lease->shard);
 
-		if (find_taker(answer, lease->shard) != NULL)
+		if (taker == NULL)
 		{
-			/* nothing is left of it to be claimed */
-			lease->kind = GIVEN_BACK;
-			lease->until = lease->from;
+			if (lease->kind == HELD_HERE)
+				lease->kind = HELD_FORGOTTEN;
+			continue;
 		}
-		else if (lease->kind == HELD_HERE)
-			lease->kind = HELD_UNKNOWN;
+		if (lease->kind != GIVEN_BACK && lease->until > answer->now &&
+			!names_loss(answer, lease->shard))
+			note_loss(lease, psprintf("%s has it", taker));
+		lease->kind = GIVEN_BACK;
+		lease->until = lease->from; /* nothing is left to be claimed */
 	}
+	if (answer->held == 0)
+		return;
+	mine.count = answer->held;
+	memcpy(mine.lease, answer->lease, mine.count * sizeof(Lease));
 }
 
 /*
@@ -459,7 +439,7 @@ lease_shards(void)
 		become_new_holder(
 			psprintf("%s also calls in the name of the holder before",
 					 answer.clone));
-		publish();
+		leases_publish(&mine, true);
 	}
 	note_accepted(&answer);
 	take_over(&answer);
@@ -510,7 +490,7 @@ attempt(void)
 	report.failure.kind = REGISTRY_ANSWERED;
 	pgstat_report_activity(STATE_RUNNING, "leasing shards");
 	if (settings_registry()[0] == '\0' || call_registry())
-		publish();
+		leases_publish(&mine, true);
 	pgstat_report_activity(STATE_IDLE, NULL);
 	log_change(shards_before, nbefore);
 	log_report(&before);
@@ -539,7 +519,7 @@ begin(void)
 	is_recorded = reason == NULL;
 	if (!is_recorded)
 		become_new_holder(reason);
-	publish();
+	leases_publish(&mine, true);
 	has_begun = true;
 	due_us = 0;
 }
@@ -641,7 +621,7 @@ work(void)
 	if (steady_clock_us() >= due_us)
 		attempt();
 	else if (is_recorded && has_unopened())
-		publish();
+		leases_publish(&mine, true);
 }
 
 extern PGDLLEXPORT void snowflake_lease_main(Datum arg);
