@@ -47,7 +47,7 @@ typedef struct HistoryCall
 	Layout		layout;
 	HTAB	   *shards;	  /* those of the window partitions so far */
 	TimestampTz now;	  /* the clock, as it was when last read */
-	int64		now_tick; /* ids of later ticks are of the future */
+	int64		now_tick; /* the last one that has begun then */
 } HistoryCall;
 
 /* Of one window partition; the server zeroes it at each partition's start. */
@@ -119,21 +119,6 @@ this_call(FunctionCallInfo fcinfo, WindowObject window)
 
 /* --- What is refused ---------------------------------------------------- */
 
-/* How this server mints on a shard, for a message; NULL: it does not. */
-static const char *
-describe_use(int32 shard)
-{
-	ShardStats stats;
-
-	if (settings_name_shard(shard))
-		return psprintf("\"snowflake.shards\" is \"%s\".",
-						settings_shards_text);
-	positions_read(shard, &stats);
-	if (stats.has_minted)
-		return "It has minted there since it started.";
-	return NULL;
-}
-
 /* Refuse a shard that the registry has not reserved. */
 static void
 check_shard_is_reserved(int32 shard)
@@ -168,18 +153,21 @@ check_shard_is_reserved(int32 shard)
 static void
 check_shard_is_free(const Layout *layout, int32 shard)
 {
-	const char *use;
+	ShardStats stats;
 
 	if (!settings_preloaded() || !layout_is_same(layout, settings_layout()))
 		return;
 	if (leases_are_on())
 		check_shard_is_reserved(shard);
-	use = describe_use(shard);
-	if (use != NULL)
+	positions_read(shard, &stats);
+	if (settings_name_shard(shard) || stats.has_minted)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("this server mints ids on shard %d", shard),
-				 errdetail_internal("%s", use),
+				 settings_name_shard(shard) ?
+					 errdetail("\"snowflake.shards\" is \"%s\".",
+							   settings_shards_text) :
+					 errdetail("It has minted there since it started."),
 				 errhint("Name a shard on which no server mints, and keep it "
 						 "out of \"snowflake.shards\" everywhere.")));
 }
@@ -241,9 +229,7 @@ is_future(HistoryCall *call, int64 tick)
 	if (tick <= call->now_tick)
 		return false;
 	call->now = GetCurrentTimestamp();
-	if (!layout_tick_of_time(&call->layout, call->now, &call->now_tick))
-		call->now_tick =
-			call->now < call->layout.epoch ? -1 : call->layout.last_mint_tick;
+	call->now_tick = layout_first_tick_from(&call->layout, call->now + 1) - 1;
 	return tick > call->now_tick;
 }
 

@@ -70,9 +70,6 @@ typedef enum TextFault
 	TEXT_TOO_GREAT /* the number has more than 64 bits */
 } TextFault;
 
-pg_noreturn static void report_text(const TextForm *form, TextFault fault,
-									const char *text, size_t length, int at);
-
 /* --- Numbers and digits ------------------------------------------------- */
 
 static int
@@ -155,7 +152,7 @@ read_number(const TextForm *form, const char *text, size_t length,
 
 /* --- SQL functions ------------------------------------------------------ */
 
-static void
+pg_noreturn static void
 report_text(const TextForm *form, TextFault fault, const char *text,
 			size_t length, int at)
 {

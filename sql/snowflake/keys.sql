@@ -35,7 +35,6 @@ DECLARE
     least     bigint;
     greatest  bigint;
     todo      record;
-    sequence  record;
     clauses   text;
     default_clause text;
     statement text;
@@ -118,17 +117,17 @@ BEGIN
                               ORDER BY inhseqno LIMIT 1)),
             HINT = format('Call snowflake_%s() for the topmost table: the others change with it.', verb);
     END IF;
-    FOR todo IN
-        SELECT f.conname, f.confrelid::regclass AS referenced FROM pg_constraint AS f
-         WHERE f.contype = 'f' AND f.conrelid = relation AND key.attnum = ANY (f.conkey)
-         ORDER BY f.conname
-    LOOP
+    SELECT f.conname, f.confrelid::regclass AS referenced INTO todo
+      FROM pg_constraint AS f
+     WHERE f.contype = 'f' AND f.conrelid = relation AND key.attnum = ANY (f.conkey)
+     ORDER BY f.conname LIMIT 1;
+    IF FOUND THEN
         RAISE wrong_object_type USING
             MESSAGE = format('column "%s" of table "%s" refers to another key', column_name, class.relname),
             DETAIL = format('By foreign key "%s" its values come from table "%s", so none can be minted for it.',
                             todo.conname, todo.referenced),
             HINT = format('Call snowflake_%s() for the key that it refers to: this column changes with it.', verb);
-    END LOOP;
+    END IF;
 
     tree := ARRAY(
         WITH RECURSIVE members(oid) AS (
@@ -146,13 +145,11 @@ BEGIN
         -- To a sequence of its own, if the key mints; any other default stays.
         mint := NULL;
         IF starts_with(regexp_replace(key.value, '^\((.*)\)::[^()'']+$', '\1'), call) THEN
-            FOR sequence IN
-                SELECT q.oid::regclass AS name FROM pg_depend AS d JOIN pg_class AS q ON q.oid = d.objid AND q.relkind = 'S'
+            sequence_name := (
+                SELECT q.oid::regclass FROM pg_depend AS d JOIN pg_class AS q ON q.oid = d.objid AND q.relkind = 'S'
                  WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
                    AND d.refobjid = relation AND d.refobjsubid = key.attnum AND d.deptype = 'a'
-            LOOP
-                sequence_name := sequence.name;
-            END LOOP;
+                 ORDER BY q.oid DESC LIMIT 1);
             -- the name that serial would have given it
             FOR n IN 0..1000 LOOP
                 EXIT WHEN sequence_name IS NOT NULL AND (n = 0 OR to_regclass(sequence_name) IS NULL);
@@ -178,24 +175,22 @@ BEGIN
             mint := format('nextval(%L::regclass)', sequence_name);
         END IF;
     END IF;
-    FOR todo IN
-        SELECT d.adrelid::regclass AS name, c.relname, pg_get_expr(d.adbin, d.adrelid) AS value
-          FROM pg_attrdef AS d
-          JOIN pg_attribute AS m ON m.attrelid = d.adrelid AND m.attnum = d.adnum
-          JOIN pg_class AS c ON c.oid = d.adrelid
-         CROSS JOIN LATERAL regexp_replace(pg_get_expr(d.adbin, d.adrelid), '^\((.*)\)::[^()'']+$', '\1') AS bare(value)
-         WHERE m.attrelid = ANY (tree) AND m.attname = column_name
-           AND bare.value !~ '^nextval\(\(?''([^'']|'''')*''(::text\))?::regclass\)$'
-           AND NOT (starts_with(bare.value, call) AND substr(bare.value, length(call) + 1) ~ '^\d*\)$')
-         ORDER BY array_position(tree, d.adrelid)
-    LOOP
-        EXIT WHEN reverts;
+    SELECT d.adrelid::regclass AS name, c.relname, pg_get_expr(d.adbin, d.adrelid) AS value INTO todo
+      FROM pg_attrdef AS d
+      JOIN pg_attribute AS m ON m.attrelid = d.adrelid AND m.attnum = d.adnum
+      JOIN pg_class AS c ON c.oid = d.adrelid
+     CROSS JOIN LATERAL regexp_replace(pg_get_expr(d.adbin, d.adrelid), '^\((.*)\)::[^()'']+$', '\1') AS bare(value)
+     WHERE m.attrelid = ANY (tree) AND m.attname = column_name AND NOT reverts
+       AND bare.value !~ '^nextval\(\(?''([^'']|'''')*''(::text\))?::regclass\)$'
+       AND NOT (starts_with(bare.value, call) AND substr(bare.value, length(call) + 1) ~ '^\d*\)$')
+     ORDER BY array_position(tree, d.adrelid) LIMIT 1;
+    IF FOUND THEN
         RAISE object_not_in_prerequisite_state USING
             MESSAGE = format('column "%s" of table "%s" has a default that is not a sequence''s', column_name, todo.relname),
             DETAIL = format('The default is %s.', todo.value),
             HINT = format('If new rows no longer need it, drop it first: ALTER TABLE %s ALTER COLUMN %I DROP DEFAULT;',
                           todo.name, column_name);
-    END LOOP;
+    END IF;
 
     -- Citus refuses some changes of the tables that it distributes.
     IF to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL THEN
@@ -278,18 +273,15 @@ BEGIN
     END IF;
 
     -- An identity comes off in a statement of its own, as the server wants it.
-    FOR todo IN
-        SELECT m.attrelid::regclass AS name FROM pg_attribute AS m
-         WHERE m.attrelid = ANY (tree) AND m.attname = column_name AND m.attidentity <> ''
+    statements := statements || ARRAY(
+        SELECT format('ALTER TABLE %s ALTER COLUMN %I DROP IDENTITY;', m.attrelid::regclass, column_name)
+          FROM pg_attribute AS m
+         WHERE m.attrelid = ANY (tree) AND m.attname = column_name AND m.attidentity <> '' AND NOT reverts
            -- a partition may have its parent's
            AND EXISTS (SELECT FROM pg_depend AS d
                         WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
                           AND d.refobjid = m.attrelid AND d.refobjsubid = m.attnum AND d.deptype = 'i')
-         ORDER BY array_position(tree, m.attrelid)
-    LOOP
-        EXIT WHEN reverts;
-        statements := statements || format('ALTER TABLE %s ALTER COLUMN %I DROP IDENTITY;', todo.name, column_name);
-    END LOOP;
+         ORDER BY array_position(tree, m.attrelid));
 
     -- The key and what refers to it, a table at a time, each table after those
     -- that it refers to; what refers to its own table changes along with it.
@@ -397,24 +389,21 @@ BEGIN
     END LOOP;
 
     -- The sequence that the key had for itself.
-    FOR sequence IN
-        SELECT s.oid::regclass AS name, EXISTS (
+    statements := statements || ARRAY(
+        SELECT format(CASE WHEN EXISTS (
+                   -- others take numbers from it
                    SELECT FROM pg_depend AS u
                      LEFT JOIN pg_attrdef AS e ON u.classid = 'pg_attrdef'::regclass AND e.oid = u.objid
                      LEFT JOIN pg_attribute AS o ON o.attrelid = e.adrelid AND o.attnum = e.adnum
                     WHERE u.refclassid = 'pg_class'::regclass AND u.refobjid = s.oid
-                      AND (e.adrelid = ANY (tree) AND o.attname = column_name) IS NOT TRUE) AS is_shared
+                      AND (e.adrelid = ANY (tree) AND o.attname = column_name) IS NOT TRUE)
+               THEN 'ALTER SEQUENCE %s OWNED BY NONE;' ELSE 'DROP SEQUENCE %s;' END, s.oid::regclass)
           FROM pg_attribute AS m
           JOIN pg_depend AS d ON d.refclassid = 'pg_class'::regclass
                AND d.refobjid = m.attrelid AND d.refobjsubid = m.attnum
           JOIN pg_class AS s ON d.classid = 'pg_class'::regclass AND s.oid = d.objid AND s.relkind = 'S'
          WHERE m.attrelid = ANY (tree) AND m.attname = column_name AND d.deptype = 'a' AND NOT reverts
-         ORDER BY s.relname, s.oid
-    LOOP
-        statements := statements
-            || format(CASE WHEN sequence.is_shared THEN 'ALTER SEQUENCE %s OWNED BY NONE;' ELSE 'DROP SEQUENCE %s;' END,
-                      sequence.name);
-    END LOOP;
+         ORDER BY s.relname, s.oid);
 
     IF sequence_name IS NOT NULL THEN
         statements := statements || format('SELECT setval(%L, max(%I)) FROM %s HAVING max(%2$I) > 0;', sequence_name, column_name, relation);
