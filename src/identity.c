@@ -303,7 +303,7 @@ identity_random(void)
 	return number;
 }
 
-/* Get a new incarnation: the server is new, was promoted, or is a clone. */
+/* A new incarnation: the server is new, was promoted, or is a clone. */
 void
 identity_draw_incarnation(Identity *self)
 {

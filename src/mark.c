@@ -103,7 +103,7 @@
  * A note about locking:
  *	- The ring: see above.  Only who has set an entry's state to "under way" writes the
  *	  rest of it.
- *	- The table is read and written under settled_lock, an LWLock, which only those who
+ *	- The table is read and written under mark_lock, an LWLock, which only those who
  *	  prepare transactions take, and who reads while there are some.  It is held while
  *	  the server is asked whether transactions run, which takes locks of the server's.
  *	  What leaves the table has entered the ring before the count says so.
@@ -173,12 +173,12 @@ typedef struct RingEntry
 #define WRITTEN(ticket) (2 * (ticket) + 2)
 #define IS_UNDER_WAY(state) ((state) % 2 == 1)
 
-typedef struct SettledState
+typedef struct MarkState
 {
 	pg_atomic_uint64 tickets;		 /* of the ring, drawn */
 	pg_atomic_uint32 prepared_count; /* in the table */
 	bool			 knows_prepared; /* those from before the start */
-} SettledState;
+} MarkState;
 
 /* The caller's snapshot, its numbers in full. */
 typedef struct View
@@ -189,10 +189,10 @@ typedef struct View
 } View;
 
 /* In shared memory, one piece. */
-static SettledState *settled = NULL;
-static RingEntry	*ring = NULL;
-static Minted		*prepared = NULL;
-static LWLock		*settled_lock = NULL;
+static MarkState *shared = NULL;
+static RingEntry *ring = NULL;
+static Minted	 *prepared = NULL;
+static LWLock	 *mark_lock = NULL;
 
 static ProcessUtility_hook_type prev_process_utility = NULL;
 
@@ -218,7 +218,7 @@ ring_size(void)
 Size
 mark_shmem_size(void)
 {
-	return add_size(sizeof(SettledState),
+	return add_size(sizeof(MarkState),
 					add_size(mul_size(sizeof(RingEntry), ring_size()),
 							 mul_size(sizeof(Minted), prepared_size())));
 }
@@ -228,15 +228,15 @@ mark_shmem_startup(void)
 {
 	bool found;
 
-	settled_lock = &GetNamedLWLockTranche(SERVER_LOCKS)[MARK_LOCK].lock;
-	settled = ShmemInitStruct("snowflake settled", mark_shmem_size(), &found);
-	ring = (RingEntry *) (settled + 1);
+	mark_lock = &GetNamedLWLockTranche(SERVER_LOCKS)[MARK_LOCK].lock;
+	shared = ShmemInitStruct("snowflake mark", mark_shmem_size(), &found);
+	ring = (RingEntry *) (shared + 1);
 	prepared = (Minted *) (ring + ring_size());
 	if (found)
 		return;
-	pg_atomic_init_u64(&settled->tickets, 0);
-	pg_atomic_init_u32(&settled->prepared_count, 0);
-	settled->knows_prepared = false;
+	pg_atomic_init_u64(&shared->tickets, 0);
+	pg_atomic_init_u32(&shared->prepared_count, 0);
+	shared->knows_prepared = false;
 	for (int i = 0; i < ring_size(); i++)
 		pg_atomic_init_u64(&ring[i].state, 0);
 }
@@ -263,7 +263,7 @@ enter_ring(const Minted *transaction)
 {
 	for (;;)
 	{
-		uint64	   ticket = pg_atomic_fetch_add_u64(&settled->tickets, 1);
+		uint64	   ticket = pg_atomic_fetch_add_u64(&shared->tickets, 1);
 		RingEntry *entry = &ring[ticket % ring_size()];
 		uint64	   state = pg_atomic_read_u64(&entry->state);
 
@@ -279,11 +279,11 @@ enter_ring(const Minted *transaction)
 	}
 }
 
-/* Under settled_lock.  Those that have ended go from the table to the ring. */
+/* Under mark_lock.  Those that have ended go from the table to the ring. */
 static void
 clear_table(void)
 {
-	uint32 count = pg_atomic_read_u32(&settled->prepared_count);
+	uint32 count = pg_atomic_read_u32(&shared->prepared_count);
 
 	for (uint32 i = count; i-- > 0;)
 	{
@@ -294,19 +294,19 @@ clear_table(void)
 		prepared[i] = prepared[--count];
 	}
 	pg_write_barrier();
-	pg_atomic_write_u32(&settled->prepared_count, count);
+	pg_atomic_write_u32(&shared->prepared_count, count);
 }
 
-/* Under settled_lock. */
+/* Under mark_lock. */
 static void
 enter_table(const Minted *transaction)
 {
-	uint32 count = pg_atomic_read_u32(&settled->prepared_count);
+	uint32 count = pg_atomic_read_u32(&shared->prepared_count);
 
 	if (count == prepared_size())
 		elog(ERROR, "no room for a prepared transaction that has minted ids");
 	prepared[count] = *transaction;
-	pg_atomic_write_u32(&settled->prepared_count, count + 1);
+	pg_atomic_write_u32(&shared->prepared_count, count + 1);
 }
 
 /* Take the lock that tells, after a restart, at which tick the mark is held. */
@@ -331,13 +331,13 @@ prepare(const Minted *transaction)
 	if (prepared_size() == 0 || FAULT(prepared_entered))
 		return; /* the server will refuse it */
 	lock_for_restart(transaction);
-	LWLockAcquire(settled_lock, LW_EXCLUSIVE);
+	LWLockAcquire(mark_lock, LW_EXCLUSIVE);
 	clear_table();
 	enter_table(transaction);
-	LWLockRelease(settled_lock);
+	LWLockRelease(mark_lock);
 }
 
-/* Under settled_lock.  Enter those that were prepared before the start. */
+/* Under mark_lock.  Enter those that were prepared before the start. */
 static void
 enter_recovered(const LockData *locks)
 {
@@ -368,11 +368,11 @@ learn_prepared(void)
 		return;
 	if (prepared_size() > 0)
 	{
-		LWLockAcquire(settled_lock, LW_EXCLUSIVE);
-		if (!settled->knows_prepared)
+		LWLockAcquire(mark_lock, LW_EXCLUSIVE);
+		if (!shared->knows_prepared)
 			enter_recovered(GetLockStatusData());
-		settled->knows_prepared = true;
-		LWLockRelease(settled_lock);
+		shared->knows_prepared = true;
+		LWLockRelease(mark_lock);
 	}
 	i_know_prepared = true;
 }
@@ -429,11 +429,11 @@ process_utility(PlannedStmt *statement, const char *text, bool is_read_only,
 		has_imported = true;
 	prev_process_utility(statement, text, is_read_only, context, params,
 						 environment, receiver, completion);
-	if (ends_prepared && pg_atomic_read_u32(&settled->prepared_count) > 0)
+	if (ends_prepared && pg_atomic_read_u32(&shared->prepared_count) > 0)
 	{
-		LWLockAcquire(settled_lock, LW_EXCLUSIVE);
+		LWLockAcquire(mark_lock, LW_EXCLUSIVE);
 		clear_table();
-		LWLockRelease(settled_lock);
+		LWLockRelease(mark_lock);
 	}
 }
 
@@ -491,12 +491,12 @@ note_unseen(const View *view, const Minted *transaction, int64 *first)
 static void
 note_unseen_prepared(const View *view, int64 *first)
 {
-	if (pg_atomic_read_u32(&settled->prepared_count) == 0)
+	if (pg_atomic_read_u32(&shared->prepared_count) == 0)
 		return;
-	LWLockAcquire(settled_lock, LW_SHARED);
-	for (uint32 i = 0; i < pg_atomic_read_u32(&settled->prepared_count); i++)
+	LWLockAcquire(mark_lock, LW_SHARED);
+	for (uint32 i = 0; i < pg_atomic_read_u32(&shared->prepared_count); i++)
 		note_unseen(view, &prepared[i], first);
-	LWLockRelease(settled_lock);
+	LWLockRelease(mark_lock);
 }
 
 /* Copy what is in the entry of a ticket, if it is written with that ticket. */
@@ -521,7 +521,7 @@ read_entry(uint64 ticket, RingEntry *copy, bool *is_lost)
 static void
 note_unseen_ended(const View *view, int64 *first)
 {
-	uint64 tickets = pg_atomic_read_u64(&settled->tickets);
+	uint64 tickets = pg_atomic_read_u64(&shared->tickets);
 
 	pg_read_barrier();
 	for (uint64 i = 1; i <= tickets; i++)
@@ -575,7 +575,7 @@ raise_latest_tick(const Layout *layout)
 			   FAULT(mark_on_disk) ? PG_INT64_MAX : on_disk);
 }
 
-/* The first tick that is not settled.  The head of this file says why. */
+/* The first tick that is not settled: see above. */
 static int64
 unsettled_tick(const Layout *layout, const View *view)
 {
@@ -595,7 +595,7 @@ unsettled_tick(const Layout *layout, const View *view)
 	return first;
 }
 
-/* The mark of a statement; the head of this file says why it is kept there. */
+/* The mark of a statement, which is kept in its snapshot: see above. */
 static int64
 mark_of(Snapshot snapshot)
 {

@@ -11,12 +11,11 @@
  * The files, snowflake.horizon and snowflake.layout in the data directory, are
  * what a server reads when it starts.  A file is replaced as a whole.
  *
- * The pages are for servers that are made from this one's WAL: standbys, and
- * backups that are recovered.  They do not get the files; they get the WAL.  So
- * a record is logged as a full page image of a page of no table: block 0 of
- * a relation of the global tablespace whose number neither initdb nor the
- * server ever assigns.  The server itself replays it, with or without this
- * library.  The primary reads the pages only when it starts.
+ * The pages are for servers that are made from this one's WAL and not its files:
+ * standbys, and backups that are recovered.  A record is logged as a full page
+ * image of a page of no table: block 0 of a relation of the global tablespace whose
+ * number neither initdb nor the server ever assigns.  The server itself replays it,
+ * with or without this library.  The primary reads the pages only when it starts.
  *
  * Invariants:
  *	- bytes that are not a whole, undamaged record are never taken for one;
@@ -163,17 +162,11 @@ unreadable(Trouble *trouble, const char *what, const char *file)
 static const char *
 way_out(const Trouble *trouble)
 {
-	switch (trouble->kind)
-	{
-		case TROUBLE_STORING:
-			return "Minting goes on by itself when the record can be stored.";
-		case TROUBLE_VERSION:
-			return "Install the version of snowflake that wrote it, or a "
-				   "later one, and restart the server.";
-		case TROUBLE_FILE:
-		case TROUBLE_PAGE:
-			break;
-	}
+	if (trouble->kind == TROUBLE_STORING)
+		return "Minting goes on by itself when the record can be stored.";
+	if (trouble->kind == TROUBLE_VERSION)
+		return "Install the version of snowflake that wrote it, or a "
+			   "later one, and restart the server.";
 	if (trouble->record == LAYOUT_RECORD)
 		return "Stop the server, restore file \"%s\" from a backup, and start "
 			   "the server. If there is none, and \"snowflake.layout\" is "

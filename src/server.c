@@ -551,7 +551,7 @@ server_layout(void)
 {
 	const Layout *layout = settings_layout();
 	LayoutState	  layout_state;
-	char		  recorded[LAYOUT_TEXT_SIZE];
+	Record		  known;
 
 	layout_state = pg_atomic_read_u32(&server->layout_state);
 	if (likely(layout_state == LAYOUT_AGREES))
@@ -561,10 +561,8 @@ server_layout(void)
 		check_unknown_layout();
 		return layout;
 	}
-	LWLockAcquire(server_lock, LW_SHARED);
-	strlcpy(recorded, server->known.layout, sizeof(recorded));
-	LWLockRelease(server_lock);
-	report_layout_differs(ERROR, recorded);
+	server_known(&known);
+	report_layout_differs(ERROR, known.layout);
 	return NULL; /* keep compiler quiet */
 }
 
@@ -594,24 +592,23 @@ server_is_clone(void)
 void
 server_check_clone(void)
 {
-	ServerView view;
+	Record known;
 
 	if (likely(!server_is_clone()) || !settings_refuse_clone ||
 		FAULT(clone_refused))
 		return;
-	server_view(&view);
-	if (view.is_clone)
-		report_clone(ERROR, &view.self);
+	server_known(&known);
+	if (identity_is_clone(&known.writer))
+		report_clone(ERROR, &known.writer);
 }
 
+/* What the records tell; the writer is this server, as far as is known. */
 void
-server_view(ServerView *view)
+server_known(Record *record)
 {
 	LWLockAcquire(server_lock, LW_SHARED);
-	view->horizon = server->known.horizon;
-	view->self = server->known.writer;
+	*record = server->known;
 	LWLockRelease(server_lock);
-	view->is_clone = identity_is_clone(&view->self);
 }
 
 /* Ask the worker to accept, or stop asking. */

@@ -19,14 +19,6 @@ enum
 	SERVER_LOCK_COUNT
 };
 
-/* What the record says of this server, for people. */
-typedef struct ServerView
-{
-	TimestampTz horizon; /* DT_NOBEGIN: none yet */
-	Identity	self;
-	bool		is_clone;
-} ServerView;
-
 /* What an administrator can accept; flags. */
 #define ACCEPTS_LAYOUT 1
 #define ACCEPTS_CLONE 2
@@ -49,7 +41,7 @@ extern bool			 server_knows_layout(void);
 extern bool			 server_layout_differs(void);
 extern bool			 server_is_clone(void);
 extern void			 server_check_clone(void);
-extern void			 server_view(ServerView *view);
+extern void			 server_known(Record *record);
 extern void			 server_accept(uint32 what, bool accept);
 
 /* for the horizon's worker, and for the postmaster when it is alone */

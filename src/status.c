@@ -193,13 +193,15 @@ snowflake_horizon(PG_FUNCTION_ARGS)
 								  TEXTOID,		  TEXTOID,	 TEXTOID};
 	static const char *const waits[] = {NULL, "disk", "synchronous standby"};
 	TupleDesc	type = result_row(fcinfo, columns, lengthof(columns));
-	ServerView	server;
+	Record		server;
 	HorizonView worker;
 	bool		is_known;
+	bool		is_clone;
 	Row			row = {0};
 
 	(void) settings_layout(); /* the library must be preloaded */
-	server_view(&server);
+	server_known(&server);
+	is_clone = identity_is_clone(&server.writer);
 	horizon_view(&worker);
 	is_known = !TIMESTAMP_IS_NOBEGIN(server.horizon);
 	row_add_time(&row, server.horizon);
@@ -213,12 +215,12 @@ snowflake_horizon(PG_FUNCTION_ARGS)
 	row_add_text(&row, waits[worker.waits_for]);
 	row_add_if(&row, worker.waits_for != WAITS_FOR_NOTHING,
 			   TimestampTzGetDatum(worker.waits_since));
-	row_add_text(&row, server.self.incarnation == 0 || server.self.standby ?
-						   NULL :
-						   number_text(server.self.incarnation));
 	row_add_text(&row,
-				 server.is_clone ? number_text(server.self.clone_of) : NULL);
-	row_add_text(&row, server.is_clone ? server.self.evidence : NULL);
+				 server.writer.incarnation == 0 || server.writer.standby ?
+					 NULL :
+					 number_text(server.writer.incarnation));
+	row_add_text(&row, is_clone ? number_text(server.writer.clone_of) : NULL);
+	row_add_text(&row, is_clone ? server.writer.evidence : NULL);
 	PG_RETURN_DATUM(row_datum(type, &row));
 }
 
@@ -227,12 +229,12 @@ Datum
 snowflake_is_before_horizon(PG_FUNCTION_ARGS)
 {
 	const Layout *layout = settings_layout();
-	ServerView	  view;
+	Record		  server;
 
-	server_view(&view);
+	server_known(&server);
 	PG_RETURN_BOOL(
 		layout_time_of_tick(layout, layout_tick(layout, PG_GETARG_INT64(0))) <=
-		view.horizon);
+		server.horizon);
 }
 
 /* --- Leases --------------------------------------------------------------------- */

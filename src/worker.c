@@ -6,8 +6,7 @@
  * The horizon has one, and so have leases.  Each is a session without a
  * database: pg_stat_activity shows it, and pg_terminate_backend() ends it.  The
  * server starts it again after a second.  It works in attempts.  A session wakes
- * it, sleeps until an attempt has ended, and then looks again at what it waits
- * for; what went wrong is for the worker's own room to say.
+ * it, sleeps until an attempt has ended, and looks again at what it waits for.
  *
  * A note about locking: the worker alone writes "latch", which others read
  * without a lock: a latch outlives its process, and to set one is harmless.

@@ -506,10 +506,10 @@ static void
 begin(void)
 {
 	const char *reason;
-	ServerView	view;
+	Record		known;
 
-	server_view(&view);
-	mine.incarnation = view.self.incarnation;
+	server_known(&known);
+	mine.incarnation = known.writer.incarnation;
 	if (mine.lease == NULL)
 		mine.lease =
 			MemoryContextAllocHuge(TopMemoryContext,

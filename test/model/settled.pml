@@ -52,7 +52,7 @@
  *   slot                SessionSlot.mark_tick, in sessions.c
  *   Writer              session_hold_mark(), read_tick(), at_transaction_event()
  *   completed           the server's latest completed xid, plus one
- *   ring, prepared      SettledState, in mark.c
+ *   ring, prepared      MarkState, in mark.c
  *   Reader              snowflake_settled() and the query that calls it
  *
  * A transaction is its xid.  A row is a bit of ids[xid], its tick: more ids in a

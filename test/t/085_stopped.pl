@@ -112,14 +112,14 @@ my @places = (
 	{
 		name => 'between ticket and entry',
 		line => line_of('mark.c', 'RingEntry *entry = &ring[ticket % ring_size()];'),
-		print => [ 'settled->tickets.value', 'ring[settled->tickets.value - 1].state.value' ],
+		print => [ 'shared->tickets.value', 'ring[shared->tickets.value - 1].state.value' ],
 		check => sub { my ($tickets, $state) = @_; return $tickets > 0 && $state == 0 },
 		is_committed => 1
 	},
 	{
 		name => 'between entry and transaction',
 		line => line_of('mark.c', 'entry->after = '),
-		print => [ 'settled->tickets.value', 'ring[settled->tickets.value - 1].state.value' ],
+		print => [ 'shared->tickets.value', 'ring[shared->tickets.value - 1].state.value' ],
 		check => sub { my ($tickets, $state) = @_; return $state == 2 * ($tickets - 1) + 1 },
 		is_committed => 1
 	},
