@@ -82,21 +82,20 @@ form_width(const TextForm *form)
 static int
 digit_value(const TextForm *form, char digit)
 {
-	const char *place;
-
-	if (form->is_lenient)
-	{
-		if (digit >= 'a' && digit <= 'z')
-			digit += 'A' - 'a';
-		if (digit == 'I' || digit == 'L')
-			digit = '1';
-		if (digit == 'O')
-			digit = '0';
-	}
 	/* strchr(), which clang-tidy would have here, finds '\0' as well */
 	/* NOLINTNEXTLINE(bugprone-not-null-terminated-result) */
-	place = memchr(form->alphabet, digit, strlen(form->alphabet));
-	return place == NULL ? -1 : (int) (place - form->alphabet);
+	const char *at = memchr(form->alphabet, digit, strlen(form->alphabet));
+
+	return at == NULL ? -1 : (int) (at - form->alphabet);
+}
+
+/* The digit as which Crockford reads a letter that is none. */
+static char
+digit_of_letter(char letter)
+{
+	if (letter >= 'a' && letter <= 'z')
+		letter += 'A' - 'a';
+	return letter == 'O' ? '0' : letter == 'I' || letter == 'L' ? '1' : letter;
 }
 
 /* Write form_width() digits. */
@@ -134,6 +133,8 @@ read_number(const TextForm *form, const char *text, size_t length,
 	{
 		int digit = i < length ? digit_value(form, text[i]) : -1;
 
+		if (digit < 0 && i < length && form->is_lenient)
+			digit = digit_value(form, digit_of_letter(text[i]));
 		if (order == 0 || digit < 0)
 			*at = i;
 		if (digit < 0)
