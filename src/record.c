@@ -245,8 +245,8 @@ record_read_file(RecordKind kind, Record *record, Trouble *trouble)
 }
 
 /* Note that storing failed, and return false. */
-static bool
-storing_failed(Trouble *trouble, const char *operation, const char *file)
+bool
+record_not_stored(Trouble *trouble, const char *operation, const char *file)
 {
 	note_failure(trouble, TROUBLE_STORING, operation, file);
 	return false;
@@ -265,7 +265,7 @@ record_replace_file(const char *file, const char *temp_file, const void *bytes,
 	ssize_t written;
 
 	if (fd < 0)
-		return storing_failed(trouble, "create", temp_file);
+		return record_not_stored(trouble, "create", temp_file);
 	errno = 0;
 	written = write(fd, bytes, size);
 	if (written != (ssize_t) size)
@@ -273,12 +273,12 @@ record_replace_file(const char *file, const char *temp_file, const void *bytes,
 		/* if write didn't set errno, assume problem is no disk space */
 		if (errno == 0)
 			errno = ENOSPC;
-		(void) storing_failed(trouble, "write", temp_file);
+		(void) record_not_stored(trouble, "write", temp_file);
 		CloseTransientFile(fd);
 		return false;
 	}
 	if (CloseTransientFile(fd) != 0)
-		return storing_failed(trouble, "close", temp_file);
+		return record_not_stored(trouble, "close", temp_file);
 
 	/*
 	 * As durable_rename() does, but without its fsyncs of the file under its
@@ -287,11 +287,11 @@ record_replace_file(const char *file, const char *temp_file, const void *bytes,
 	 */
 	if (!FAULT(record_synced) &&
 		fsync_fname_ext(temp_file, false, false, DEBUG1) != 0)
-		return storing_failed(trouble, "fsync", temp_file);
+		return record_not_stored(trouble, "fsync", temp_file);
 	if (rename(temp_file, file) != 0)
-		return storing_failed(trouble, "rename", temp_file);
+		return record_not_stored(trouble, "rename", temp_file);
 	if (fsync_fname_ext(".", true, false, DEBUG1) != 0)
-		return storing_failed(trouble, "fsync directory of", file);
+		return record_not_stored(trouble, "fsync directory of", file);
 	return true;
 }
 

@@ -53,6 +53,8 @@ extern void record_report(int level, const Trouble *trouble);
 
 extern RecordResult record_read_file(RecordKind kind, Record *record,
 									 Trouble *trouble);
+extern bool			record_not_stored(Trouble *trouble, const char *operation,
+									  const char *file);
 extern bool record_replace_file(const char *file, const char *temp_file,
 								const void *bytes, size_t size,
 								Trouble *trouble);

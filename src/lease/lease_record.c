@@ -108,23 +108,27 @@ lease_record_read(LeaseRecord *record)
 {
 	size_t		 length = 0;
 	LeaseHeader *header = read_file(&length);
+	bool		 whole = header != NULL && is_whole(header, length);
+	const char	*reason = NULL;
 	Place		 here;
 
-	record->caller.registry = 0;
-	if (header == NULL)
-		return "it has no record of leases";
-	if (!is_whole(header, length))
-		return "its record of leases is damaged";
-	record->caller.registry = header->caller.registry;
-	if (strcmp(header->layout, settings_layout_text()) != 0)
-		return "its record of leases is of another layout";
-	if (header->incarnation != record->incarnation)
-		return "its record of leases is another server's";
 	(void) identity_find_place(LEASE_FILE, &here);
-	if (!FAULT(lease_place) && strcmp(here.boot, header->place.boot) != 0)
-		return "the machine was booted since";
-	if (!FAULT(lease_place) && !identity_same_place(&here, &header->place))
-		return "its data directory is in another place";
+	record->caller.registry = whole ? header->caller.registry : 0;
+	if (header == NULL)
+		reason = "it has no record of leases";
+	else if (!whole)
+		reason = "its record of leases is damaged";
+	else if (strcmp(header->layout, settings_layout_text()) != 0)
+		reason = "its record of leases is of another layout";
+	else if (header->incarnation != record->incarnation)
+		reason = "its record of leases is another server's";
+	else if (!FAULT(lease_place) && strcmp(here.boot, header->place.boot) != 0)
+		reason = "the machine was booted since";
+	else if (!FAULT(lease_place) &&
+			 !identity_same_place(&here, &header->place))
+		reason = "its data directory is in another place";
+	if (reason != NULL)
+		return reason;
 	record->caller = header->caller;
 	record->count = header->count;
 	memcpy(record->lease, header + 1, header->count * sizeof(Lease));
@@ -138,14 +142,9 @@ make_temp_file(Place *place, Trouble *trouble)
 	int fd = OpenTransientFile(LEASE_TEMP_FILE,
 							   O_CREAT | O_TRUNC | O_WRONLY | PG_BINARY);
 
-	if (fd >= 0 && CloseTransientFile(fd) == 0 &&
-		identity_find_place(LEASE_TEMP_FILE, place))
-		return true;
-	trouble->kind = TROUBLE_STORING;
-	snprintf(trouble->reason, sizeof(trouble->reason),
-			 "could not create file \"%s\": %s", LEASE_TEMP_FILE,
-			 strerror(errno));
-	return false;
+	return (fd >= 0 && CloseTransientFile(fd) == 0 &&
+			identity_find_place(LEASE_TEMP_FILE, place)) ||
+		   record_not_stored(trouble, "create", LEASE_TEMP_FILE);
 }
 
 /* When this returns true, the record survives a loss of power. */

@@ -9,12 +9,12 @@
  *
  * A lease costs a minted id nothing:
  *
- *	- Its end.  The common end is the least of those of all shards that may be
+ *	- Its end.  The common end is the first end of a lease whose shard may be
  *	  open.  The horizon is never raised past the common end.
  *	- Its beginning.  A shard is opened when the clock has reached that, with a
  *	  last position just before it: see positions.c.
- *	- A shard that is not leased is closed.  Who meets one waits for its lease, or
- *	  learns why there is none: see lease_wait.c.
+ *	- A shard that is not leased is closed.  A session that meets one waits for its
+ *	  lease, or learns why there is none: see lease_wait.c.
  *
  * A session mints on the part of its snowflake.shards that is open.  It finds
  * that part when it first needs it, when snowflake.shards was set, and when all
@@ -44,10 +44,6 @@
 #include "positions.h"
 #include "server.h"
 #include "settings.h"
-#include "shards.h"
-
-/* holds as many shards as a message shows */
-#define SHARDS_TEXT_SIZE 200
 
 static LeaseTable *table = NULL;
 static bool		  *reserved = NULL; /* for each shard, behind the table */
@@ -442,14 +438,4 @@ leases_own_shards(void)
 		pfree(my_shards);
 	my_shards = own;
 	return own;
-}
-
-/* Shards, which are in ascending order, as a list; of many, the first. */
-char *
-leases_text(const int32 *shard, int count)
-{
-	char *text = palloc(SHARDS_TEXT_SIZE);
-
-	shards_format(shard, count, text, SHARDS_TEXT_SIZE);
-	return text;
 }

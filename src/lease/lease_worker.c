@@ -32,9 +32,9 @@
  *	   does the registry.
  *
  * It is harmless to lose a message, to be paused, to be cut off, or to have a
- * wrong clock at any step: who is not told of a lease does not mint, and who is
- * told late finds its interval over, by the ids' time and not by the clock.  An
- * answer that is lost leaves a lease that nobody uses until it ends.
+ * wrong clock at any step: a server that is not told of a lease does not mint, and
+ * one that is told late finds the interval over, by the ids' time and not by the
+ * clock.  An answer that is lost leaves a lease that nobody uses until it ends.
  *
  * What the argument needs of the registry: it keeps what it committed.  If it
  * lost something, in a failover or because a backup was restored, it must begin
@@ -165,9 +165,9 @@ log_change(const int32 *before, int nbefore)
 
 	if (count != nbefore || memcmp(shard, before, count * sizeof(int32)) != 0)
 		ereport(LOG, (errmsg("this server has leased snowflake shards \"%s\"",
-							 leases_text(shard, count)),
+							 shards_text(shard, count)),
 					  errdetail("Before, it had \"%s\".",
-								leases_text(before, nbefore))));
+								shards_text(before, nbefore))));
 }
 
 /* Log how an attempt ended, if that is another way than the one before. */
@@ -510,18 +510,16 @@ begin(void)
 
 	server_known(&known);
 	mine.incarnation = known.writer.incarnation;
-	if (mine.lease == NULL)
-		mine.lease =
-			MemoryContextAllocHuge(TopMemoryContext,
-								   (layout_last_shard(settings_layout()) + 1) *
-									   sizeof(Lease));
+	mine.lease =
+		MemoryContextAllocHuge(TopMemoryContext,
+							   (layout_last_shard(settings_layout()) + 1) *
+								   sizeof(Lease));
 	reason = lease_record_read(&mine);
 	is_recorded = reason == NULL;
 	if (!is_recorded)
 		become_new_holder(reason);
 	leases_publish(&mine, true);
 	has_begun = true;
-	due_us = 0;
 }
 
 /*

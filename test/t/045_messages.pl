@@ -33,6 +33,7 @@ my $string = qr/"(?:[^"\\]|\\.)*"/;
 my $call = qr/\b(?:(?:errmsg\w*|GUC_check_err(?:msg|detail))\s*\(
 	|\bfail\(error,
 	|registry_fail\(\s*[^,]*,\s*\w+,
+	|\breason\ =\s+(?=")
 	|(?:snprintf|strlcpy)\(\s*(?:error->message|(?:trouble->)?reason|evidence),)/x;
 
 # A regular expression for what comes of a format, or undef if it has no words
@@ -99,7 +100,7 @@ for my $name (sort keys %source_of)
 	{
 		my ($condition, $at) = ($1, $-[2]);
 
-		if ($source =~ /\G\s*(?:size,|sizeof\([^()]*\),)?\s*((?:$string\s*)+)[,)]/gc)
+		if ($source =~ /\G\s*(?:size,|sizeof\([^()]*\),)?\s*((?:$string\s*)+)[,);]/gc)
 		{
 			note_message($name, join('', map { s/\\(.)/$1/gr } $1 =~ /"((?:[^"\\]|\\.)*)"/g), $condition);
 		}
