@@ -5,10 +5,7 @@
  *
  * Every wait of a backend goes through here, so that every one of them holds
  * no lock, sleeps, shows what it waits for in pg_stat_activity, and ends when
- * the query is cancelled or the server goes away.
- *
- * There is no state here, and nothing to lock: the callers of may_log_now()
- * bring an atomic.
+ * the query is cancelled or the server goes away.  There is no state here.
  *
  *-------------------------------------------------------------------------
  */
@@ -52,9 +49,8 @@ may_log_now(pg_atomic_uint64 *after, int64 interval_us)
 /*
  * Wait for so long, or until the condition variable is signalled, if one is
  * given, or until something else calls for attention: callers look again at
- * what they wait for.  Returns the time that passed, by the steady clock.
- *
- * A short sleep answers an interrupt when it ends, or when a signal ends it.
+ * what they wait for.  Returns the time that passed.  A sleep too short for the
+ * server's waits answers an interrupt when it ends.
  */
 int64
 wait_outside_locks(int64 us, WaitName *event, ConditionVariable *condition)

@@ -169,8 +169,8 @@ report_failure(uint64 since_attempt)
 }
 
 /*
- * Ask the worker, and wait for its next attempt to end.  Call it in a loop
- * until what you wait for has come.  Raises what went wrong.
+ * Ask the worker, and wait for its next attempt to end; in a loop, until what is
+ * waited for has come.  Raises what went wrong.
  */
 void
 horizon_wait(WorkerWait *wait, int64 tick)
@@ -253,9 +253,9 @@ is_standby_behind(XLogRecPtr lsn)
 }
 
 /*
- * Wait for synchronous standbys as a commit does.  Returns only when they have
- * the record, or when the settings do not ask for them any more; an interrupt
- * raises an error, and then the record does not count as stored.
+ * Wait for synchronous standbys as a commit does, until they have the record, or the
+ * settings do not ask for them any more.  An interrupt raises an error, and then the
+ * record does not count as stored.
  */
 static void
 wait_for_standbys(XLogRecPtr lsn)
@@ -363,8 +363,7 @@ open_horizon(Trouble *trouble)
  *
  * There is no cap, or a standby that is slower than the cap would stop minting
  * for ever.  But one long renewal may have been an accident, a standby that was
- * away for hours.  Then the next horizon is not moved ahead by hours as well:
- * beyond a minute, the shorter of the last two renewals counts.
+ * away for hours: beyond a minute, the shorter of the last two renewals counts.
  */
 static int64 expected_us = 0;
 

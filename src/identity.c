@@ -13,9 +13,8 @@
  *	- The data directory asks to be recovered, by a backup label or by
  *	  recovery.signal.  standby.signal does not count: a standby takes its
  *	  primary's place.
- *	- The server has another system identifier than the record.  Then only the
- *	  file was copied, for instance after pg_upgrade.  (If the whole data
- *	  directory was copied, it has the same identifier.)
+ *	- The server has another system identifier than the record: only the file was
+ *	  copied, for instance after pg_upgrade.
  *	- The file PG_VERSION, which nothing ever writes again, is another file: it
  *	  was born at another time.  If the file system does not know times of
  *	  birth, the inode counts.  This finds that files were copied.  It does not
@@ -34,7 +33,7 @@
  * its server follows a primary: otherwise a standby that crashes just after its
  * promotion would look as if its files had been copied.
  *
- * Nothing here touches shared memory or writes files: there is nothing to lock.
+ * Nothing here touches shared memory: there is nothing to lock.
  *
  *-------------------------------------------------------------------------
  */
@@ -164,9 +163,8 @@ identity_look_around(Identity *here)
 }
 
 /*
- * Where a file is now: on which device of which host, since which boot of the
- * machine.  A container's number counts as a host here: a new container is
- * another place.  False if there is no such file.
+ * Where a file is now.  A container's number counts as a host here: a new container
+ * is another place.  False if there is no such file.
  */
 bool
 identity_find_place(const char *file, Place *place)

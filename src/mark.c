@@ -254,10 +254,7 @@ in_full(TransactionId xid, FullTransactionId next)
 	return FullTransactionIdFromEpochAndXid(epoch, xid);
 }
 
-/*
- * The transaction has become visible, or was rolled back.  Another ticket is needed
- * only where a process was stopped in here while the ring went round.
- */
+/* Another ticket is needed only where a process was stopped in here for a round. */
 static void
 enter_ring(const Minted *transaction)
 {
@@ -546,10 +543,8 @@ note_unseen_ended(const View *view, int64 *first)
 
 /*
  * Raise the latest tick to the present one, though not past where the next renewal
- * is due; there, ask for that.  A clock that is behind raises nothing.
- *
- * Gives the latest tick, or as much of it as is on disk: a lease may have raised it
- * further.  No later start mints before that.
+ * is due; there, ask for that.  Gives the latest tick, or as much of it as is on
+ * disk: a lease may have raised it further.  No later start mints before that.
  */
 static int64
 raise_latest_tick(const Layout *layout)

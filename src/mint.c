@@ -17,8 +17,8 @@
  * counted: see positions.c and sessions.c.  No two of these locks are ever held
  * together, and none while waiting.
  *
- * What every id passes through is inline, and what waits or fails is not, so
- * that the common way is short: half of its time is the clock's.
+ * What every id passes through is inline, and what waits or fails is not: half of
+ * the time of an id is the clock's.
  *
  *-------------------------------------------------------------------------
  */
@@ -75,9 +75,8 @@ typedef struct MintCall
 static const Layout *my_layout = NULL;
 
 /*
- * The last id that this session minted by snowflake_nextval().  Ids that it
- * minted by snowflake_nextval(shard) do not count: they would lead the search
- * for a shard astray.
+ * The last id that this session minted by snowflake_nextval().  Those of
+ * snowflake_nextval(shard) would lead the search for a shard astray.
  */
 static int64 my_last_own_id = NO_ID;
 static int32 my_last_own_shard;
@@ -117,12 +116,9 @@ my_last_id(void)
 }
 
 /*
- * Note the first id of a transaction.  No later one is of a tick before it, so
- * the mark is held there.
- *
- * Before its first id a session looks at the server once more: it has seen a
- * horizon by then, so the worker has read the records, and knows whether this is
- * a clone.
+ * Note the first id of a transaction.  Before its first one a session looks at the
+ * server once more: it has seen a horizon by now, so the worker has read the
+ * records, and knows whether this is a clone.
  */
 static pg_noinline void
 note_first_id(int64 id)
