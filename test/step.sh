@@ -334,18 +334,9 @@ with_major() {
 cd "$SOURCE"
 case $1 in
     format) run_format ;;
-    model)
-        need_program spin
-        attend perl test/model/model.pl
-        ;;
-    fuzz)
-        need_program clang-14
-        with_major test/hard/fuzz.pl "${SNOWFLAKE_SECONDS:-30}"
-        ;;
-    analyze)
-        need_program clang-tidy-14
-        with_major test/hard/analyze.pl
-        ;;
+    model) need_program spin && attend perl test/model/model.pl ;;
+    fuzz) need_program clang-14 && with_major test/hard/fuzz.pl "${SNOWFLAKE_SECONDS:-30}" ;;
+    analyze) need_program clang-tidy-14 && with_major test/hard/analyze.pl ;;
     proof) run_proof ;;
     benchmark) test_command 'all topics can be measured' attend bench/run.sh --smoke ;;
     tools) test_command 'what is needed is unpacked, as far as there is any' fetch_tools ;;
