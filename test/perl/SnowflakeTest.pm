@@ -11,6 +11,7 @@ use warnings;
 use Exporter 'import';
 use File::Basename qw(dirname);
 use IPC::Run ();
+use List::Util qw(min);
 use Time::HiRes qw(sleep time);
 
 use PostgreSQL::Test::Cluster;
@@ -207,16 +208,18 @@ sub fails_with
 	return;
 }
 
-# Ask until it is true, for as long as the server's own tests wait.
+# Ask until it is true, less often as time goes by, for as long as the server's own tests
+# wait.
 sub wait_for
 {
 	my ($ask) = @_;
-	my $end = time() + $PostgreSQL::Test::Utils::timeout_default;
+	my $began = time();
 
 	until ($ask->())
 	{
-		return 0 if time() > $end;
-		sleep(0.1);
+		my $waited = time() - $began;
+		return 0 if $waited > $PostgreSQL::Test::Utils::timeout_default;
+		sleep(min(0.5, 0.05 + $waited / 8));
 	}
 	return 1;
 }
@@ -412,8 +415,9 @@ sub start_minters
 	my ($node, $count, $mint, %options) = @_;
 	my $batch = $options{batch} // 20;
 	my $begin = $options{read_only} ? "SET default_transaction_read_only = on;\n" : '';
+	# a moment between, or they would take the processors from all other tests
 	my $each = $options{statement}
-	  // "SELECT $mint FROM generate_series(1, $batch);";
+	  // "SELECT $mint FROM generate_series(1, $batch); SELECT pg_sleep(0.002);";
 
 	# the file is read as fast as psql executes it
 	return map {
