@@ -24,6 +24,9 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/perl";
 
+# Four soaks may share a machine with all other tests.
+BEGIN { $ENV{PGCTLTIMEOUT} //= 300; $ENV{PG_TEST_TIMEOUT_DEFAULT} //= 900; }
+
 use File::Path qw(rmtree);
 use LeaseTest;
 use List::Util qw(max shuffle sum0);
@@ -39,10 +42,8 @@ my ($minutes, $seed) = split ' ', $ENV{SNOWFLAKE_SOAK} // '';
 $minutes //= 1;
 $seed //= int(rand(1_000_000));
 
-$ENV{PGCTLTIMEOUT} //= 300;     # a busy machine
 my $LEASE = 8;                  # seconds
 my $PHASE = 10;                 # faults
-my $BACK_WITHIN = 300;          # seconds, or what is waited for counts as lost
 my ($SHARD_BITS, $SHARDS) = (4, 8);     # of the layout, and those to be had
 my $EPOCH = 1704067200;
 
@@ -96,7 +97,7 @@ sub around { my ($most) = @_; return rand(2 * $most) - $most; }
 sub await
 {
 	my ($what, $done) = @_;
-	my $end = time() + $BACK_WITHIN;
+	my $end = time() + $PostgreSQL::Test::Utils::timeout_default;
 
 	until (eval { $done->() })
 	{
