@@ -17,7 +17,6 @@
 #include "utils/varlena.h"
 
 #include "errors.h"
-#include "shards.h"
 
 /* The preset whose name is most like one that is none; NULL if none is. */
 static const char *
@@ -127,17 +126,6 @@ char *
 number_text(uint64 number)
 {
 	return psprintf("%08x%08x", (uint32) (number >> 32), (uint32) number);
-}
-
-/* Shards, which are in ascending order, as a list; of many, the first. */
-char *
-shards_text(const int32 *shard, int count)
-{
-	size_t size = 200;
-	char  *text = palloc(size);
-
-	shards_format(shard, count, text, size);
-	return text;
 }
 
 /* A shard or a sequence number is not from 0 to "last". */

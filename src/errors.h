@@ -17,7 +17,6 @@ extern char *layout_name(const Layout *layout);
 extern char *time_text(TimestampTz time);
 extern char *duration_text(int64 us);
 extern char *number_text(uint64 number);
-extern char *shards_text(const int32 *shard, int count);
 
 pg_noreturn extern void report_part_range(const Layout *layout,
 										  const char *part, int32 value,

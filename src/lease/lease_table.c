@@ -44,6 +44,7 @@
 #include "positions.h"
 #include "server.h"
 #include "settings.h"
+#include "shards.h"
 
 static LeaseTable *table = NULL;
 static bool		  *reserved = NULL; /* for each shard, behind the table */
@@ -438,4 +439,15 @@ leases_own_shards(void)
 		pfree(my_shards);
 	my_shards = own;
 	return own;
+}
+
+/* Shards, which are in ascending order, as a list; of many, the first. */
+char *
+leases_text(const int32 *shard, int count)
+{
+	size_t size = 200;
+	char  *text = palloc(size);
+
+	shards_format(shard, count, text, size);
+	return text;
 }

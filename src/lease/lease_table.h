@@ -41,6 +41,7 @@ extern Worker		   *leases_worker(void);
 extern void				leases_ask(void);
 extern Reservation		leases_reservation(int32 shard);
 extern LeaseTable	   *leases_copy(void);
+extern char			   *leases_text(const int32 *shard, int count);
 
 /* for the horizon's worker */
 extern void leases_raise_horizon(int64 tick);

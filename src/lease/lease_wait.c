@@ -44,7 +44,7 @@ describe_held(const LeaseTable *table)
 	for (int i = 0; i < table->count; i++)
 		shard[i] = table->held[i].lease.shard;
 	return psprintf("It holds %s of the registry's shards.",
-					shards_text(shard, table->count));
+					leases_text(shard, table->count));
 }
 
 /* What any user may know of a failure. */

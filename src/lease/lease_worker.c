@@ -165,9 +165,9 @@ log_change(const int32 *before, int nbefore)
 
 	if (count != nbefore || memcmp(shard, before, count * sizeof(int32)) != 0)
 		ereport(LOG, (errmsg("this server has leased snowflake shards \"%s\"",
-							 shards_text(shard, count)),
+							 leases_text(shard, count)),
 					  errdetail("Before, it had \"%s\".",
-								shards_text(before, nbefore))));
+								leases_text(before, nbefore))));
 }
 
 /* Log how an attempt ended, if that is another way than the one before. */
