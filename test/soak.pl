@@ -150,20 +150,20 @@ sub await_standby
 
 # --- Servers and their clocks
 
-# A clock that is set back is noted: what was just minted is later than the clock is then.
+# A clock that is set back is noted, between which times that was: what was just minted is
+# later than the clock is then.
 sub turn_clock
 {
 	my ($node, $offset) = @_;
 	my ($place) = grep { $_->{node} && $_->{node} == $node } @places;
 	my $before = $offset{ $node->name } // $offset;
+	my $began = time();
 
-	if ($place)
-	{
-		push @{ $place->{set_back} }, [ time() + $before, time() + $offset ] if $offset < $before;
-		$place->{highest} = max($place->{highest} // $offset, $offset);
-	}
 	$offset{ $node->name } = $offset;
 	set_clock($node, $offset);
+	return if !$place;
+	push @{ $place->{set_back} }, [ time() + $before, $began + $offset ] if $offset < $before;
+	$place->{highest} = max($place->{highest} // $offset, $offset);
 	return;
 }
 
