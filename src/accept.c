@@ -14,7 +14,6 @@
 #include "access/xlog.h"
 #include "fmgr.h"
 
-#include "compat.h"
 #include "horizon.h"
 #include "server.h"
 #include "settings.h"

@@ -27,7 +27,6 @@
 #include "server.h"
 #include "sessions.h"
 #include "settings.h"
-#include "worker.h"
 
 SNOWFLAKE_MODULE_MAGIC;
 
