@@ -393,6 +393,7 @@ static pg_noinline const OwnShards *
 find_own_shards(void)
 {
 	WorkerWait wait = {0};
+	uint32	   changes = settings_shards_changes;
 
 	if (!leases_are_on() && settings_asked_shards->count == 0)
 		ereport(ERROR,
@@ -405,7 +406,7 @@ find_own_shards(void)
 	my_shards_changes = 0; /* the old ones are gone, whatever fails now */
 	while ((my_shards = leases_own_shards())->count == 0)
 		lease_wait(&wait, ANY_SHARD);
-	my_shards_changes = settings_shards_changes;
+	my_shards_changes = changes;
 	ConditionVariableCancelSleep();
 	my_call.shard = my_shards->shard[0];
 	if (wait.waited_us > 0)
@@ -629,9 +630,10 @@ Datum
 snowflake_nextval_shard(PG_FUNCTION_ARGS)
 {
 	int32			 shard = PG_GETARG_INT32(0);
-	const OwnShards *own = settings_asked_shards;
+	const OwnShards *own;
 
 	prepare_to_mint();
+	own = settings_asked_shards;
 	if (own->count > 0 ? !owns_shard(own, shard) :
 						 shard < 0 || shard > layout_last_shard(my_layout))
 		report_shard(shard);

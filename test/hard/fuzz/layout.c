@@ -58,10 +58,10 @@ check_minted(const Layout *l)
 static void
 check_round_trip(const Layout *l)
 {
-	char		text[LAYOUT_TEXT_SIZE];
-	char		again[LAYOUT_TEXT_SIZE];
-	Layout		back;
-	LayoutError error;
+	char				text[LAYOUT_TEXT_SIZE];
+	char				again[LAYOUT_TEXT_SIZE];
+	Layout				back;
+	LayoutError			error;
 	const LayoutPreset *preset = layout_preset_of(l);
 
 	layout_format(l, text, sizeof(text));
