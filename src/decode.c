@@ -41,6 +41,8 @@ PG_FUNCTION_INFO_V1(snowflake_encode);
 PG_FUNCTION_INFO_V1(snowflake_floor);
 PG_FUNCTION_INFO_V1(snowflake_ceil);
 PG_FUNCTION_INFO_V1(snowflake_shard_hash);
+PG_FUNCTION_INFO_V1(snowflake_shard_hash_int4);
+PG_FUNCTION_INFO_V1(snowflake_shard_hash_int2);
 
 /* What a call site remembers from one call to the next. */
 typedef struct CallSite
@@ -352,10 +354,27 @@ snowflake_ceil(PG_FUNCTION_ARGS)
  * less that constant, and shard s is in remainder s % modulus.  The seed, a second
  * argument, is for hashes that must differ from others.
  */
+static Datum
+shard_hash(int64 id)
+{
+	PG_RETURN_UINT64((uint64) layout_shard(server_layout(), id) -
+					 HASH_COMBINE_CONSTANT);
+}
+
 Datum
 snowflake_shard_hash(PG_FUNCTION_ARGS)
 {
-	int32 shard = layout_shard(server_layout(), PG_GETARG_INT64(0));
+	return shard_hash(PG_GETARG_INT64(0));
+}
 
-	PG_RETURN_UINT64((uint64) shard - HASH_COMBINE_CONSTANT);
+Datum
+snowflake_shard_hash_int4(PG_FUNCTION_ARGS)
+{
+	return shard_hash(PG_GETARG_INT32(0));
+}
+
+Datum
+snowflake_shard_hash_int2(PG_FUNCTION_ARGS)
+{
+	return shard_hash(PG_GETARG_INT16(0));
 }

@@ -67,14 +67,12 @@ first_tick_from(const Layout *layout, TimestampTz time, bool later)
 		tick = later ? layout->first_tick : least;
 	else if (TIMESTAMP_IS_NOEND(time))
 		tick = later ? end : layout->last_tick + 1;
-	else if (pg_sub_s64_overflow(time, layout->epoch, &us))
+	else if (pg_sub_s64_overflow(time, layout->epoch, &us) ||
+			 tick_of_us(layout, us) > layout->last_tick)
 		tick = layout->last_tick + 1;
 	else
-	{
-		tick = Min(tick_of_us(layout, us), layout->last_tick);
-		if (later || us % layout->tick_us != 0)
-			tick++;
-	}
+		tick = tick_of_us(layout, us) +
+			   (later || us % layout->tick_us != 0 ? 1 : 0);
 	return Min(Max(tick, least), end);
 }
 

@@ -266,13 +266,15 @@ write_table(const LeaseRecord *record, bool is_on_disk)
 		const HeldLease *same =
 			find_same(&held.lease, before, nbefore, sizeof(HeldLease));
 
-		if (held.lease.kind == GIVEN_BACK || (same == NULL && !is_on_disk))
+		if (held.lease.kind == GIVEN_BACK)
 			continue;
 		if (is_on_disk || FAULT(renewal_stored))
 			held.is_counted =
 				(same != NULL && same->is_counted) || can_count(&held.lease);
-		else
+		else if (same != NULL)
 			held = *same;
+		else
+			continue;
 		if (held.is_counted)
 			table->end = Min(table->end, held.lease.until);
 		table->held[table->count++] = held;

@@ -64,5 +64,19 @@ SET enable_bitmapscan = off;
 EXPLAIN (COSTS OFF) SELECT * FROM other WHERE id = 77;
 SELECT * FROM other WHERE id = 77;
 
-DROP TABLE photos, plain, other;
+-- a role that may call no function of ours looks ids up, too
+CREATE TABLE read (id bigint) PARTITION BY HASH (id snowflake_shard_ops);
+CREATE TABLE read_0 PARTITION OF read FOR VALUES WITH (MODULUS 1, REMAINDER 0);
+INSERT INTO read VALUES (5);
+REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA public FROM PUBLIC;
+CREATE ROLE regress_snowflake_reader;
+GRANT SELECT ON read TO regress_snowflake_reader;
+SET ROLE regress_snowflake_reader;
+SELECT * FROM read WHERE id = 5;
+SELECT * FROM read WHERE id = 5::smallint;
+SELECT * FROM read WHERE id = 5::bigint;
+RESET ROLE;
+
+DROP TABLE photos, plain, other, read;
+DROP ROLE regress_snowflake_reader;
 DROP EXTENSION snowflake;
