@@ -644,10 +644,13 @@ snowflake_nextval_shard(PG_FUNCTION_ARGS)
 Datum
 snowflake_nextval(PG_FUNCTION_ARGS)
 {
+	const OwnShards *own;
+
 	prepare_to_mint();
+	own = my_shards;
 	if (unlikely(my_shards_changes != settings_shards_changes))
-		(void) find_own_shards();
-	PG_RETURN_INT64(note_mint(mint_on_own(my_shards)));
+		own = find_own_shards();
+	PG_RETURN_INT64(note_mint(mint_on_own(own)));
 }
 
 /* The last id that this session minted. */

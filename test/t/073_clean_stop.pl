@@ -61,7 +61,7 @@ unlike(log_of_stop('smart'), $alarm, 'nor does a smart stop');
 $node->append_conf('postgresql.conf', "synchronous_standby_names = 'nobody'");
 $node->start;
 my $session = start_session($node, 'SELECT snowflake_nextval(1)');
-ok(wait_until($node, "SELECT waiting_for IS NOT NULL FROM snowflake_horizon()"), 'the worker waits for a standby');
+ok(wait_until($node, q{SELECT waiting_for = 'synchronous standby' FROM snowflake_horizon()}), 'the worker waits for a standby');
 $log = log_of_stop('fast');
 unlike($log =~ s/FATAL:  terminating connection due to administrator command//r, $alarm, 'nor a stop while it waits');
 finish_session($session);
