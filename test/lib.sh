@@ -191,7 +191,9 @@ list_known() { (($# == 0)) || apt-cache show --no-all-versions "$@" 2>/dev/null 
 
 # Is that major here, with what an extension is built with?
 is_major_installed() {
-    [[ -x $PROGRAMS/$1/bin/postgres && -f $("$PROGRAMS/$1/bin/pg_config" --pgxs 2>/dev/null) ]]
+    local config=$PROGRAMS/$1/bin/pg_config     # the client's package has it, too, and pgxs
+    [[ -x $PROGRAMS/$1/bin/postgres && -f $("$config" --pgxs 2>/dev/null) &&
+        -f $("$config" --includedir-server 2>/dev/null)/postgres.h ]]
 }
 
 # The latest major that is installed, or else the distribution's own.
