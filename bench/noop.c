@@ -106,14 +106,15 @@ call_latencies(PG_FUNCTION_ARGS)
 	int64		   end = now_ns() + PG_GETARG_INT32(2) * NS_PER_MS;
 	Bucket		  *buckets = palloc0(BUCKETS * sizeof(Bucket));
 	FmgrInfo	   flinfo;
+	int			   arguments = get_func_nargs(function);
 	int64		   began;
 	int64		   ended;
 	LOCAL_FCINFO(call, 1);
 
 	InitMaterializedSRF(fcinfo, 0);
 	fmgr_info(function, &flinfo);
-	InitFunctionCallInfoData(*call, &flinfo, get_func_nargs(function),
-							 InvalidOid, NULL, NULL);
+	InitFunctionCallInfoData(*call, &flinfo, arguments, InvalidOid, NULL,
+							 NULL);
 	call->args[0].value = PG_GETARG_DATUM(1);
 	call->args[0].isnull = false;
 	do

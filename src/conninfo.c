@@ -54,8 +54,9 @@ int
 conninfo_count_hosts(const PQconninfoOption *options)
 {
 	int addresses = count_items(options, "hostaddr");
+	int names = count_items(options, "host");
 
-	return addresses > 0 ? addresses : Max(count_items(options, "host"), 1);
+	return addresses > 0 ? addresses : Max(names, 1);
 }
 
 /* As it is set; NULL if it cannot be parsed.  Free it by PQconninfoFree(). */

@@ -283,8 +283,8 @@ snowflake_history(PG_FUNCTION_ARGS)
 		begin_partition(call, partition, shard);
 	check_order(partition, created_at, shard);
 	tick = tick_of_row(call, created_at);
-	position =
-		Max(layout_position(&call->layout, tick, 0), partition->position + 1);
+	position = layout_position(&call->layout, tick, 0);
+	position = Max(position, partition->position + 1);
 	tick = layout_position_tick(&call->layout, position);
 	if (tick > call->layout.last_mint_tick || is_future(call, tick))
 		report_no_room(call, shard, created_at);

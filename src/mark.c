@@ -268,6 +268,7 @@ enter_ring(const Minted *transaction)
 			!pg_atomic_compare_exchange_u64(&entry->state, &state,
 											UNDER_WAY(ticket)))
 			continue;
+		pg_write_barrier();
 		entry->after = latest_completed_xid();
 		entry->transaction = *transaction;
 		pg_write_barrier();
@@ -550,24 +551,23 @@ static int64
 raise_latest_tick(const Layout *layout)
 {
 	int64 tick;
-	int64 on_disk;
+	int64 renew;
+	int64 horizon;
+	int64 latest;
 
-	if (layout_tick_of_time(layout, GetCurrentTimestamp(), &tick) && tick > 0)
-	{
-		int64 renew;
-
-		tick = Min(tick, layout->last_mint_tick);
-		horizon_wait_for_first(tick);
-		renew = (int64) pg_atomic_read_u64(&bounds->renew);
-		if (tick >= renew)
-			horizon_ask_for_renewal(tick);
-		bounds_raise(&bounds->latest,
-					 FAULT(mark_on_disk) ? tick : Min(tick, renew));
-	}
-	on_disk = Max((int64) pg_atomic_read_u64(&bounds->renew),
-				  (int64) pg_atomic_read_u64(&bounds->horizon));
-	return Min((int64) pg_atomic_read_u64(&bounds->latest),
-			   FAULT(mark_on_disk) ? PG_INT64_MAX : on_disk);
+	if (!layout_tick_of_time(layout, GetCurrentTimestamp(), &tick) || tick < 0)
+		tick = 0;
+	tick = Min(tick, layout->last_mint_tick);
+	horizon_wait_for_first(tick);
+	renew = (int64) pg_atomic_read_u64(&bounds->renew);
+	if (tick >= renew)
+		horizon_ask_for_renewal(tick);
+	bounds_raise(&bounds->latest,
+				 FAULT(mark_on_disk) ? tick : Min(tick, renew));
+	horizon = (int64) pg_atomic_read_u64(&bounds->horizon);
+	horizon = Max(renew, horizon);
+	latest = (int64) pg_atomic_read_u64(&bounds->latest);
+	return FAULT(mark_on_disk) ? latest : Min(latest, horizon);
 }
 
 /* The first tick that is not settled: see above. */
@@ -581,7 +581,11 @@ unsettled_tick(const Layout *layout, const View *view)
 	if (FAULT(slots_before_ring))
 		note_unseen_ended(view, &first);
 	if (!FAULT(slots_read))
-		first = Min(first, sessions_first_mark_tick(MyDatabaseId));
+	{
+		int64 held = sessions_first_mark_tick(MyDatabaseId);
+
+		first = Min(first, held);
+	}
 	pg_read_barrier();
 	note_unseen_prepared(view, &first);
 	pg_read_barrier();

@@ -106,12 +106,12 @@ positions_open(int32 shard, int64 tick)
 {
 	const Layout *layout = settings_layout();
 	ShardState	 *state = &shards[shard].state;
+	int64		  before = layout_position(layout, tick, 0) - 1;
 
 	bounds_raise(&bounds->latest, tick);
 	SpinLockAcquire(&state->lock);
 	if (state->last == NEVER)
-		state->last = state->opened =
-			Max(state->before, layout_position(layout, tick, 0) - 1);
+		state->last = state->opened = Max(state->before, before);
 	SpinLockRelease(&state->lock);
 }
 
@@ -135,14 +135,13 @@ int64
 positions_end(int32 shard)
 {
 	ShardState *state = &shards[shard].state;
-	int64		end;
+	int64		last;
 
 	SpinLockAcquire(&state->lock);
-	end = layout_position_tick(settings_layout(),
-							   Max(last_minted(state), state->opened)) +
-		  1;
+	last = last_minted(state);
+	last = Max(last, state->opened);
 	SpinLockRelease(&state->lock);
-	return end;
+	return layout_position_tick(settings_layout(), last) + 1;
 }
 
 /* May sessions mint on the shard? */

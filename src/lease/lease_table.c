@@ -125,9 +125,11 @@ leases_cover(int64 tick)
 void
 leases_raise_horizon(int64 tick)
 {
+	int64 end;
+
 	LWLockAcquire(lease_lock, LW_SHARED);
-	bounds_raise(&bounds->horizon,
-				 FAULT(lease_until) ? tick : Min(tick, end_tick()));
+	end = end_tick();
+	bounds_raise(&bounds->horizon, FAULT(lease_until) ? tick : Min(tick, end));
 	LWLockRelease(lease_lock);
 }
 
@@ -295,13 +297,13 @@ open_counted(void)
 	{
 		const HeldLease *held = &table->held[i];
 		int64 first = (int64) pg_atomic_read_u64(&bounds->found_horizon);
+		int64 from =
+			layout_first_tick_from(settings_layout(), held->lease.from);
 
 		if (!held->is_counted || positions_is_open(held->lease.shard))
 			continue;
-		if (!FAULT(lease_from))
-			first = Max(first, layout_first_tick_from(settings_layout(),
-													  held->lease.from));
-		positions_open(held->lease.shard, first);
+		positions_open(held->lease.shard,
+					   FAULT(lease_from) ? first : Max(first, from));
 		opened = true;
 	}
 	return opened;

@@ -250,7 +250,8 @@ close_surplus(bool all, int *count)
 	*count = 0;
 	for (int i = 0; i < mine.count; i++)
 	{
-		Lease *lease = &mine.lease[i];
+		Lease	   *lease = &mine.lease[i];
+		TimestampTz end;
 
 		if (lease->kind == GIVEN_BACK)
 			continue;
@@ -258,8 +259,8 @@ close_surplus(bool all, int *count)
 		if (!all && (held <= settings_asked_shards->automatic ||
 					 settings_name_shard(lease->shard)))
 			continue;
-		lease->until =
-			Max(lease->from, Min(lease->until, close_shard(lease->shard)));
+		end = close_shard(lease->shard);
+		lease->until = Max(lease->from, Min(lease->until, end));
 		if (lease->kind == HELD_HERE)
 			surplus[(*count)++] = *lease;
 		lease->kind = GIVEN_BACK;
@@ -586,7 +587,8 @@ wait_for_work(int64 us)
 static int64
 time_to_sleep(void)
 {
-	int64 us = Max(due_us - steady_clock_us(), 0);
+	int64 left_us = due_us - steady_clock_us();
+	int64 us = Max(left_us, 0);
 
 	if (!leases_are_on())
 		return -1;

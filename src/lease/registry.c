@@ -104,11 +104,13 @@ limit_memory(void)
 	if (fgets(line, sizeof(line), statm) != NULL &&
 		getrlimit(RLIMIT_DATA, &unlimited) == 0)
 	{
+		rlim_t sum;
+
 		for (int number = 1; number <= 6; number++)
 			pages = strtoul(at, &at, 10);
+		sum = pages * sysconf(_SC_PAGESIZE) + most;
 		limited = unlimited;
-		limited.rlim_cur =
-			Min(unlimited.rlim_cur, pages * sysconf(_SC_PAGESIZE) + most);
+		limited.rlim_cur = Min(unlimited.rlim_cur, sum);
 		is_limited = setrlimit(RLIMIT_DATA, &limited) == 0;
 	}
 	FreeFile(statm);

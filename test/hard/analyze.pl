@@ -1,4 +1,4 @@
-# What three programs see in src that no test can: cppcheck, clang-tidy and gcc
+# What programs see in src that no test can: twice.pl, cppcheck, clang-tidy and gcc
 # -fanalyzer must find nothing.  What they find wrongly is suppressed, each with its
 # reason: at the place, or in .clang-tidy where it is an idiom of the server.
 #
@@ -27,5 +27,6 @@ my %command = (
 
 mkdir("$work/$_") or die "$work: $!" for 'src', 'src/lease';
 chdir($top) or die "$top: $!";
+succeeds('what is evaluated twice', $^X, "$FindBin::RealBin/twice.pl");
 succeeds("$_ of src", 'bash', '-o', 'pipefail', '-c', $command{$_}) for sort keys %command;
 done_testing();
