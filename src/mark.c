@@ -19,9 +19,9 @@
  * count.  And of all of them, only those of the caller's database.
  *
  * What a transaction does:
- *	a. Before its first id, it puts the latest tick into its slot.  Then comes a
- *	   full barrier, and only then it reads the latest tick, in which or after
- *	   which it mints.  Later ids are of the same tick or later ones.
+ *	a. Before its first id, it puts the latest tick into its slot, under the slot's
+ *	   lock.  Only then it reads the latest tick once more, in which or after which
+ *	   it mints.  Later ids are of the same tick or later ones.
  *	b. At its end, it has become visible.  Then it enters the ring, and then it
  *	   clears its slot.  If it rolled back, or has no xid, there will be no rows of
  *	   it: it just clears its slot.
@@ -30,14 +30,14 @@
  *	   into the ring first.
  *
  * What the reader does, with a snapshot that is older than the call: it raises the
- * latest tick, to P; then comes a full barrier; then it looks at the slots; then at
- * the table and the ring.
+ * latest tick, to P; then it looks at the slots, each under its lock; then at the
+ * table and the ring.
  *
  * Why no row is missed.  Let a row of transaction T have an id below the mark, and
  * let the snapshot not see T.
- *	- Did T put its tick into its slot after the reader looked there?  Then T read
- *	  the latest tick after the reader's barrier, found P or more, and mints no id
- *	  below P.  But the mark is P or less.
+ *	- Did T put its tick into its slot after the reader looked there?  Then T had the
+ *	  slot's lock after the reader, found the latest tick at P or more, and mints no
+ *	  id below P.  But the mark is P or less.
  *	- Was T's tick in its slot when the reader looked?  Then the mark is not above
  *	  that tick, and T's ids are not below it.
  *	- Had T cleared its slot before?  Then T had entered the ring or the table
@@ -46,6 +46,14 @@
  *	  Or others had taken its entry in the ring: see below.
  * A row that the snapshot sees is read, and whatever becomes visible later is not
  * below the mark.  So each row is read once, whichever transactions run.
+ *
+ * Why the mark never goes back.  Let a snapshot be taken after a mark was returned, and
+ * let transaction T hold the mark of this snapshot.
+ *	- Did T put its tick into its slot after the first reader looked there?  Then that
+ *	  tick was the latest one, P or more, and the first mark is P or less.
+ *	- Else T held the first mark, too, at that tick or before: unless the first snapshot
+ *	  saw T, but then the second one does.
+ * And the latest tick only grows.  (Snapshots that are imported are as old as they are.)
  *
  * The ring takes no lock, and nobody waits there for another.  To enter it, a process
  * draws a ticket, which only grows and gives the entry; marks the entry as under way;

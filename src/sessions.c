@@ -10,7 +10,9 @@
  * A note about locking: a slot is written only by the session that it belongs to:
  * what changes with each id as atomics, because a second lock would cost half as
  * much as the id, the rest under its spinlock.  Others read each atomic by itself,
- * so they may see an id that is not counted yet; the owner needs no lock.
+ * so they may see an id that is not counted yet; the owner needs no lock.  A session
+ * begins to hold the mark under that lock, and who looks for the mark takes it, too:
+ * see mark.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -91,6 +93,7 @@ session_begin(void)
 	slot->waits = 0;
 	slot->waited_us = 0;
 	SpinLockRelease(&slot->lock);
+	pg_memory_barrier(); /* who found the slot free has raised the latest tick */
 	my_slot = slot;
 	on_shmem_exit(give_up_slot, (Datum) 0);
 }
@@ -107,17 +110,20 @@ session_count_wait(int64 us)
 /* --- Holding the mark -------------------------------------------------------- */
 
 /*
- * Hold the mark at the latest tick, before read_tick() reads that again: see mark.c
- * for why the barrier is needed.
+ * Hold the mark at the latest tick, before read_tick() reads that again.  Under the
+ * lock that tick is read and put into the slot in one step: a reader that looks at the
+ * slot in between would give a mark that this one is before.
  */
 void
 session_hold_mark(void)
 {
-	pg_atomic_write_u64(&my_slot->first_id, (uint64) NO_ID);
-	pg_atomic_write_u64(&my_slot->mark_tick,
-						pg_atomic_read_u64(&bounds->latest));
-	if (!FAULT(hold_barrier))
-		pg_memory_barrier();
+	SessionSlot *slot = my_slot;
+
+	pg_atomic_write_u64(&slot->first_id, (uint64) NO_ID);
+	if (!FAULT(hold_locked))
+		SpinLockAcquire(&slot->lock);
+	pg_atomic_write_u64(&slot->mark_tick, pg_atomic_read_u64(&bounds->latest));
+	SpinLockRelease(&slot->lock);
 	my_hold = HOLDS_LATEST;
 }
 
@@ -149,9 +155,9 @@ session_release_mark(void)
 }
 
 /*
- * The first tick at which a session of a database holds the mark.  If a slot goes
- * to a session of another database meanwhile, the transaction that held it is
- * where mark.c looks next.
+ * The first tick at which a session of a database holds the mark.  The caller has
+ * raised the latest tick, and then comes a full barrier: a session that begins in a
+ * slot which was free here begins with that tick, or a later one.
  */
 int64
 sessions_first_mark_tick(Oid database)
@@ -161,11 +167,16 @@ sessions_first_mark_tick(Oid database)
 	for (int i = 0; i < MaxBackends; i++)
 	{
 		SessionSlot *slot = &slots[i].slot;
-		int64		 tick = (int64) pg_atomic_read_u64(&slot->mark_tick);
+		int64		 tick;
 
-		pg_read_barrier();
-		if (tick < first && slot->database == database)
-			first = tick;
+		if (slot->pid == 0)
+			continue;
+		SpinLockAcquire(&slot->lock);
+		tick = slot->database == database ?
+				   (int64) pg_atomic_read_u64(&slot->mark_tick) :
+				   NO_TICK;
+		SpinLockRelease(&slot->lock);
+		first = Min(first, tick);
 	}
 	return first;
 }

@@ -65,7 +65,7 @@ my @RULES = (
 	[ 'registry_deadline', 'a wait for the registry has an end', '070_false_registry' ],
 	# the mark
 	[ 'slots_read', 'the mark is below what a running transaction mints', 'settled' ],
-	[ 'hold_barrier', 'the slot is seen before the tick is read', undef, 'settled', 'NO_BARRIER' ],
+	[ 'hold_locked', 'the slot is filled in one step', undef, 'settled', 'NO_LOCK' ],
 	[ 'ring_entered', 'the mark is below what the snapshot does not see yet', 'settled' ],
 	[ 'ring_before_clear', 'a transaction enters the ring before it clears its slot', 'perturbed 046_settled' ],
 	[ 'slots_before_ring', 'the slots are read before the ring', 'perturbed 046_settled' ],

@@ -80,13 +80,14 @@ my @MODELS = (
 			[ 'transactions that are prepared', '-DPREPARED', '-DTICKETS=2', '-DONCE' ],
 			[ 'snapshots that are imported', '-DIMPORTED', '-DXIDS=3', '-DONCE' ],
 		],
-		fails => 'misses a row',
+		fails => 'misses a row, or the mark goes back',
 		message => qr/assertion violated/,
 		definitions => [],
 		depths => [ 100, 160, 320 ],
 		switches => [
-			qw(NO_SLOTS NO_RING NO_RAISE NO_BARRIER RING_BEFORE_SLOTS CLEAR_BEFORE_RING RING_BEFORE_VISIBLE NO_REACH),
+			qw(NO_SLOTS NO_RING NO_RAISE MINT_BEFORE_HOLD RING_BEFORE_SLOTS CLEAR_BEFORE_RING RING_BEFORE_VISIBLE NO_REACH),
 			qw(TICKETS_BEFORE_SLOTS FILLED_BEFORE_UNDER_WAY NO_SECOND_LOOK),
+			'NO_LOCK -DPOLLS=2',
 			'COMPLETED_BEFORE_TICKET -DXIDS=3 -DONCE',
 			'WRITTEN_BEFORE_FILLED -DRING=2',
 			'NO_CLAIM -DXIDS=3 -DONCE -DRING=2',
@@ -218,7 +219,7 @@ for (@switches)
 {
 	my ($model, $switch) = @$_;
 	my $good = fails($model, $switch);
-	my $what = !$good ? "does not: $model->{fails}" : $log =~ /violated .*mark/ ? 'misses a row' : 'mints an id twice';
+	my $what = !$good ? "does not: $model->{fails}" : $log =~ /violated .*found>=mark/ ? 'makes the mark go back' : $log =~ /violated .*mark/ ? 'misses a row' : 'mints an id twice';
 	my ($states) = $log =~ /^ *(\d+) states, stored/m;
 	ok($good, "$model->{name}: " . $switch =~ s/ .*//r . " $what, found in " . ($states // 0) . " states") or diag_log();
 }

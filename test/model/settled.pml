@@ -5,7 +5,7 @@
  * commit in any order, and a poller that reads, again and again, the rows that its
  * snapshot sees below the mark of snowflake_settled().  spin runs through every
  * interleaving of their steps and finds that at any time each committed row below
- * the last mark has been read.
+ * the last mark has been read, and that no mark is before the last one.
  *
  * Three configurations:
  *
@@ -20,7 +20,8 @@
  *   NO_SLOTS             the reader does not look at the slots
  *   NO_RING              nor at the ring
  *   NO_RAISE             it does not raise the latest tick to the present one
- *   NO_BARRIER           a minter reads the latest tick before others see its slot
+ *   MINT_BEFORE_HOLD     a minter reads the latest tick before it fills its slot
+ *   NO_LOCK              and does not fill that in one step: the mark goes back
  *   RING_BEFORE_SLOTS    the reader looks at the ring, and then at the slots
  *   CLEAR_BEFORE_RING    a transaction clears its slot, and then enters the ring
  *   RING_BEFORE_VISIBLE  it enters the ring, and then becomes visible
@@ -73,7 +74,8 @@
  *     become visible with their transaction.
  *   - The lock of the table: what happens under it is one step.
  *   - Tickets without end: who would draw one more is stopped, and holds the mark.
- *   - More readers.  They share nothing with each other but the latest tick.
+ *   - More readers.  They share nothing with each other but the latest tick; and one
+ *     that reads twice is two, of which the second begins when the first has ended.
  *   - Restarts: a crash ends all transactions but those that are prepared, and
  *     these are found again by their locks, before a snapshot that is used.
  */
@@ -195,7 +197,7 @@ inline enter_ring(xid)
 
 proctype Writer(byte me)
 {
-	byte seen, tick, xid, ticket, after;
+	byte tick, xid, ticket, after;
 
 end:
 	do
@@ -203,15 +205,18 @@ end:
 		next_xid < XIDS ->
 		xid = next_xid;
 		next_xid++;
-		seen = latest
+#if defined(NO_LOCK) || defined(MINT_BEFORE_HOLD)
+		tick = latest
+#endif
 	};
 
 		/* session_hold_mark(), and then what read_tick() sees */
-#ifdef NO_BARRIER
-		atomic { tick = latest };
-		atomic { slot[me] = seen; first[xid] = seen };
+#ifdef NO_LOCK
+		atomic { slot[me] = tick; first[xid] = tick };
 #else
-		atomic { slot[me] = seen; first[xid] = seen };
+		atomic { slot[me] = latest; first[xid] = latest };
+#endif
+#ifndef MINT_BEFORE_HOLD
 		atomic { tick = latest };
 #endif
 		do
@@ -257,7 +262,7 @@ end:
 			enter_ring(xid)
 #endif
 		fi;
-		atomic { slot[me] = NONE; seen = 0; tick = 0; xid = 0 }
+		atomic { slot[me] = NONE; tick = 0; xid = 0 }
 	od;
 end_stopped:
 	false
@@ -450,6 +455,9 @@ proctype Reader()
 
 		/* the rows */
 		atomic {
+#ifndef IMPORTED
+			assert(too_old || found >= mark);
+#endif
 			if
 			:: !too_old && found > mark ->
 				mark = found;

@@ -18,6 +18,7 @@ use Test::More;
 our @EXPORT = qw(
   create_events begin_events end_events begin_publishing
   begin_reading read_so_far all_are_read missed_by
+  begin_watching end_watching
 );
 
 # The tables, and the procedures of a writer.  "how" says in which way a row was written.
@@ -189,6 +190,56 @@ sub read_so_far
 	my (@sessions) = @_;
 
 	return map { -e $_->{file} ? slurp_file($_->{file}) =~ /^(\d+)$/mg : () } @sessions;
+}
+
+# Start sessions that ask for the mark until there is a table "unwatched".  A mark that
+# another session, or the same one, was given before the statement began is in the
+# sequence "last_mark"; an exception if the new one is less.
+sub begin_watching
+{
+	my ($node, $sessions, %options) = @_;
+
+	$node->safe_psql($options{dbname} // 'postgres', <<'SQL');
+DROP TABLE IF EXISTS unwatched;
+CREATE SEQUENCE IF NOT EXISTS last_mark MINVALUE -9223372036854775808 START -9223372036854775808;
+CREATE OR REPLACE PROCEDURE watch_mark() LANGUAGE plpgsql AS $$
+DECLARE
+    marks bigint := 0;
+    before bigint;
+    mark bigint;
+BEGIN
+    WHILE to_regclass('unwatched') IS NULL OR marks = 0 LOOP
+        before := last_value FROM last_mark;
+        mark := snowflake_settled();
+        IF mark < before THEN
+            RAISE EXCEPTION 'the mark went back from % to %, after % marks', before, mark, marks;
+        END IF;
+        marks := marks + 1;
+        PERFORM pg_advisory_lock(7321);
+        PERFORM setval('last_mark', mark) FROM last_mark WHERE last_value < mark;
+        PERFORM pg_advisory_unlock(7321);
+        COMMIT;
+    END LOOP;
+    RAISE NOTICE '% marks', marks;
+END $$;
+SQL
+	return map { start_session($node, 'CALL watch_mark()', %options) } 1 .. $sessions;
+}
+
+sub end_watching
+{
+	my ($node, $name, @sessions) = @_;
+	my @wrong;
+	my $marks = 0;
+
+	$node->safe_psql('postgres', 'CREATE TABLE unwatched ()');
+	for my $session (@sessions)
+	{
+		push @wrong, $session->{err} if !finish_session($session);
+		$marks += $1 if $session->{err} =~ /NOTICE:  (\d+) marks/;
+	}
+	is("@wrong", '', "$name: of $marks marks, none goes back");
+	return;
 }
 
 # How many rows of a table were not read, and how many were read that are not there.

@@ -67,6 +67,7 @@ my %level = (
 my @readers = map {
 	start_session($node, "SET default_transaction_isolation = '$_'; CALL read_all('$level{$_}')")
 } sort keys %level;
+my @watchers = begin_watching($node, 2);
 my $each = int($ROWS / $WRITERS / 17) + 1;    # transactions, of 17 rows that stay
 
 end_events($node, begin_events($node, $each, 'p', writers => $WRITERS - 1, pause => 0));
@@ -74,6 +75,7 @@ for my $session (@readers)
 {
 	finish_session($session) or die $session->{err};
 }
+end_watching($node, 'while everybody mints', @watchers);
 my $rows = $node->safe_psql('postgres', 'SELECT count(*) FROM events');
 cmp_ok($rows, '>', $ROWS, sprintf('%d rows are written, in %.0f s', $rows, time() - $began));
 is($node->safe_psql('postgres', 'SELECT count(DISTINCT how) FROM events WHERE how !~ $$^after [0-9]$$ AND how <> $$end$$'),
@@ -201,6 +203,7 @@ WITH late AS (INSERT INTO others DEFAULT VALUES RETURNING id) SELECT setval('giv
 SELECT pg_sleep(0.05), setval('gate', 2);
 SQL
 ok(wait_until($node, 'SELECT last_value = 3 FROM gate'), 'it gets a mark');
+@watchers = begin_watching($node, 2);
 in_parallel($node, 2, <<'SQL');
 DO $$
 BEGIN
@@ -210,6 +213,7 @@ BEGIN
     END LOOP;
 END $$
 SQL
+end_watching($node, 'while two sessions mint', @watchers);
 $node->safe_psql('postgres', "SELECT setval('gate', 4)");
 ok(!finish_session($old), 'when too much has happened since, it gets none');
 is($old->{out}, 't', 'the mark was not above what it does not see');
