@@ -9,11 +9,11 @@
 -- for each portion; with row security an audit would be one of what the caller
 -- may see.)
 
-CREATE FUNCTION snowflake_audit(relation regclass, column_name name, layout text DEFAULT NULL,
+CREATE FUNCTION @extschema@.snowflake_audit(relation regclass, column_name name, layout text DEFAULT NULL,
         expected_shards text DEFAULT NULL, earliest timestamptz DEFAULT NULL,
         OUT finding text, OUT ids bigint, OUT shards text,
-        OUT first_id snowflake, OUT first_at timestamptz,
-        OUT last_id snowflake, OUT last_at timestamptz)
+        OUT first_id @extschema@.snowflake, OUT first_at timestamptz,
+        OUT last_id @extschema@.snowflake, OUT last_at timestamptz)
     RETURNS SETOF record ROWS 6
     LANGUAGE plpgsql STABLE PARALLEL UNSAFE
     SET search_path = pg_catalog, pg_temp
@@ -183,4 +183,4 @@ BEGIN
 END
 $$;
 
-COMMENT ON FUNCTION snowflake_audit(regclass, name, text, text, timestamptz) IS 'count the ids of a column that it should not hold';
+COMMENT ON FUNCTION @extschema@.snowflake_audit(regclass, name, text, text, timestamptz) IS 'count the ids of a column that it should not hold';

@@ -7,7 +7,7 @@
 -- greatest id alone, by an index: no table is scanned, none is waited for, and no more
 -- than a thousand are looked into.
 
-CREATE FUNCTION snowflake_check(held_for interval DEFAULT '5 min', partitions_for interval DEFAULT '7 days',
+CREATE FUNCTION @extschema@.snowflake_check(held_for interval DEFAULT '5 min', partitions_for interval DEFAULT '7 days',
         OUT area text, OUT state text, OUT finding text, OUT next_step text)
     RETURNS SETOF record ROWS 20
     LANGUAGE plpgsql STABLE PARALLEL UNSAFE
@@ -318,4 +318,4 @@ BEGIN
 END
 $$;
 
-COMMENT ON FUNCTION snowflake_check(interval, interval) IS 'what is wrong with minting on this server and with ids in this database, and what to do';
+COMMENT ON FUNCTION @extschema@.snowflake_check(interval, interval) IS 'what is wrong with minting on this server and with ids in this database, and what to do';

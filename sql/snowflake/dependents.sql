@@ -2,7 +2,7 @@
 -- statements that change it.  Like snowflake_revert(), it needs the catalogs alone, not
 -- the library.
 
-CREATE FUNCTION snowflake_dependents(OUT step integer, OUT object text, OUT statement text)
+CREATE FUNCTION @extschema@.snowflake_dependents(OUT step integer, OUT object text, OUT statement text)
     RETURNS SETOF record ROWS 20
     LANGUAGE sql STABLE PARALLEL SAFE
     SET search_path = pg_catalog, pg_temp
@@ -88,4 +88,4 @@ AS $$
     SELECT step, object, statement FROM answer ORDER BY step, object COLLATE "C"
 $$;
 
-COMMENT ON FUNCTION snowflake_dependents() IS 'what in this database uses the extension, with the statement that changes it';
+COMMENT ON FUNCTION @extschema@.snowflake_dependents() IS 'what in this database uses the extension, with the statement that changes it';

@@ -9,7 +9,7 @@
 -- (Without JIT: the planner takes the look into the catalogs for a query that is
 -- worth it.)
 
-CREATE FUNCTION snowflake_change_key(relation regclass, column_name name, shard integer,
+CREATE FUNCTION @extschema@.snowflake_change_key(relation regclass, column_name name, shard integer,
         dry_run boolean, column_type regtype, reverts boolean)
     RETURNS SETOF text
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -418,14 +418,14 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION snowflake_adopt(relation regclass, column_name name, shard integer DEFAULT NULL,
-        dry_run boolean DEFAULT true, column_type regtype DEFAULT 'snowflake')
+CREATE FUNCTION @extschema@.snowflake_adopt(relation regclass, column_name name, shard integer DEFAULT NULL,
+        dry_run boolean DEFAULT true, column_type regtype DEFAULT '@extschema@.snowflake')
     RETURNS SETOF text LANGUAGE sql VOLATILE PARALLEL UNSAFE
-    BEGIN ATOMIC SELECT snowflake_change_key(relation, column_name, shard, dry_run, column_type, false); END;
-CREATE FUNCTION snowflake_revert(relation regclass, column_name name, dry_run boolean DEFAULT true)
+    BEGIN ATOMIC SELECT @extschema@.snowflake_change_key(relation, column_name, shard, dry_run, column_type, false); END;
+CREATE FUNCTION @extschema@.snowflake_revert(relation regclass, column_name name, dry_run boolean DEFAULT true)
     RETURNS SETOF text LANGUAGE sql VOLATILE PARALLEL UNSAFE
-    BEGIN ATOMIC SELECT snowflake_change_key(relation, column_name, NULL::integer, dry_run, 'bigint'::regtype, true); END;
+    BEGIN ATOMIC SELECT @extschema@.snowflake_change_key(relation, column_name, NULL::integer, dry_run, 'bigint'::regtype, true); END;
 
-COMMENT ON FUNCTION snowflake_change_key(regclass, name, integer, boolean, regtype, boolean) IS 'called by snowflake_adopt and snowflake_revert';
-COMMENT ON FUNCTION snowflake_revert(regclass, name, boolean) IS 'turn a key that mints itself into a bigint with a sequence';
-COMMENT ON FUNCTION snowflake_adopt(regclass, name, integer, boolean, regtype) IS 'turn a serial, identity or integer key into one that mints itself';
+COMMENT ON FUNCTION @extschema@.snowflake_change_key(regclass, name, integer, boolean, regtype, boolean) IS 'called by snowflake_adopt and snowflake_revert';
+COMMENT ON FUNCTION @extschema@.snowflake_revert(regclass, name, boolean) IS 'turn a key that mints itself into a bigint with a sequence';
+COMMENT ON FUNCTION @extschema@.snowflake_adopt(regclass, name, integer, boolean, regtype) IS 'turn a serial, identity or integer key into one that mints itself';

@@ -9,7 +9,7 @@
 -- The server does not know what a function depends on whose body is text, so
 -- such a body is searched for names.
 
-CREATE FUNCTION snowflake_layout_dependents(
+CREATE FUNCTION @extschema@.snowflake_layout_dependents(
         OUT object text, OUT uses text, OUT holds_rows boolean, OUT remedy text)
     RETURNS SETOF record ROWS 20
     LANGUAGE sql STABLE PARALLEL SAFE
@@ -155,7 +155,7 @@ $$;
 -- Go on with another layout.  A rollback does not undo that, so rows that would
 -- be misplaced are looked for first.
 
-CREATE FUNCTION snowflake_accept_layout(allow_misplaced_rows boolean DEFAULT false,
+CREATE FUNCTION @extschema@.snowflake_accept_layout(allow_misplaced_rows boolean DEFAULT false,
         OUT object text, OUT uses text, OUT holds_rows boolean, OUT remedy text)
     RETURNS SETOF record ROWS 20
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -211,7 +211,7 @@ BEGIN
 END
 $$;
 
-REVOKE EXECUTE ON FUNCTION snowflake_accept_layout(boolean) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION @extschema@.snowflake_accept_layout(boolean) FROM PUBLIC;
 
-COMMENT ON FUNCTION snowflake_layout_dependents() IS 'what in this database depends on the server''s layout, and what to do when that changes';
-COMMENT ON FUNCTION snowflake_accept_layout(boolean) IS 'go on with a changed snowflake.layout';
+COMMENT ON FUNCTION @extschema@.snowflake_layout_dependents() IS 'what in this database depends on the server''s layout, and what to do when that changes';
+COMMENT ON FUNCTION @extschema@.snowflake_accept_layout(boolean) IS 'go on with a changed snowflake.layout';

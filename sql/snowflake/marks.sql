@@ -22,13 +22,13 @@
 -- caller's search_path.  Who finds the row locked, by another call whose transaction
 -- is still open, waits no longer than the timeout.
 
-CREATE FUNCTION snowflake_is_before_horizon(id bigint) RETURNS boolean
+CREATE FUNCTION @extschema@.snowflake_is_before_horizon(id bigint) RETURNS boolean
     LANGUAGE C VOLATILE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME';
 
-COMMENT ON FUNCTION snowflake_is_before_horizon(bigint) IS 'called by snowflake_publish_mark';
+COMMENT ON FUNCTION @extschema@.snowflake_is_before_horizon(bigint) IS 'called by snowflake_publish_mark';
 
-CREATE FUNCTION snowflake_publish_mark(server text DEFAULT NULL,
-    marks regclass DEFAULT pg_catalog.to_regclass('snowflake_marks'::text)) RETURNS snowflake
+CREATE FUNCTION @extschema@.snowflake_publish_mark(server text DEFAULT NULL,
+    marks regclass DEFAULT pg_catalog.to_regclass('snowflake_marks'::text)) RETURNS @extschema@.snowflake
     LANGUAGE plpgsql VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
     SET search_path = pg_catalog, pg_temp
     SET lock_timeout = '1s'
@@ -58,7 +58,7 @@ BEGIN
 END
 $$;
 
-COMMENT ON FUNCTION snowflake_publish_mark(text, regclass) IS 'store the mark of snowflake_settled() in a table, as that of this server';
+COMMENT ON FUNCTION @extschema@.snowflake_publish_mark(text, regclass) IS 'store the mark of snowflake_settled() in a table, as that of this server';
 
 -- The mark that a reader of several servers' rows goes by.
 --
@@ -70,8 +70,8 @@ COMMENT ON FUNCTION snowflake_publish_mark(text, regclass) IS 'store the mark of
 --
 -- All is read with the snapshot of the statement that calls it, as it is STABLE.
 -- So there is nothing between the mark and the rows that this statement reads.
-CREATE FUNCTION snowflake_least_mark(relation regclass, servers text[],
-    marks regclass DEFAULT pg_catalog.to_regclass('snowflake_marks'::text)) RETURNS snowflake
+CREATE FUNCTION @extschema@.snowflake_least_mark(relation regclass, servers text[],
+    marks regclass DEFAULT pg_catalog.to_regclass('snowflake_marks'::text)) RETURNS @extschema@.snowflake
     LANGUAGE plpgsql STABLE CALLED ON NULL INPUT PARALLEL RESTRICTED
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -138,4 +138,4 @@ BEGIN
 END
 $$;
 
-COMMENT ON FUNCTION snowflake_least_mark(regclass, text[], regclass) IS 'all rows of a table with ids of these servers below it are here; NULL: nothing is known yet';
+COMMENT ON FUNCTION @extschema@.snowflake_least_mark(regclass, text[], regclass) IS 'all rows of a table with ids of these servers below it are here; NULL: nothing is known yet';

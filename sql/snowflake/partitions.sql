@@ -7,7 +7,7 @@
 -- makes two sessions that do this at once wait for each other.  Existing
 -- partitions are known by their bounds, whatever their names are.
 
-CREATE FUNCTION snowflake_make_partitions(parent regclass, start_time timestamptz,
+CREATE FUNCTION @extschema@.snowflake_make_partitions(parent regclass, start_time timestamptz,
         end_time timestamptz, step interval)
     RETURNS SETOF regclass
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -221,4 +221,4 @@ EXCEPTION WHEN check_violation THEN
 END
 $$;
 
-COMMENT ON FUNCTION snowflake_make_partitions(regclass, timestamptz, timestamptz, interval) IS 'make the missing partitions of a table for each step of time';
+COMMENT ON FUNCTION @extschema@.snowflake_make_partitions(regclass, timestamptz, timestamptz, interval) IS 'make the missing partitions of a table for each step of time';

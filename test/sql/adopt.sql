@@ -389,6 +389,7 @@ DROP TABLE undone;
 
 -- the extension in a schema that is not searched, and a search_path that lies
 CREATE SCHEMA "More Ids";
+UPDATE pg_extension SET extrelocatable = true WHERE extname = 'snowflake';
 ALTER EXTENSION snowflake SET SCHEMA "More Ids";
 CREATE SCHEMA lies;
 CREATE FUNCTION lies.snowflake_nextval(integer) RETURNS bigint LANGUAGE sql AS 'SELECT 42::bigint';

@@ -174,6 +174,7 @@ DROP ROLE regress_snowflake_auditor;
 
 -- the extension in a schema that is not searched
 CREATE SCHEMA "More Ids";
+UPDATE pg_extension SET extrelocatable = true WHERE extname = 'snowflake';
 ALTER EXTENSION snowflake SET SCHEMA "More Ids";
 SELECT finding, ids FROM "More Ids".snowflake_audit('photos', 'id') WHERE ids > 0;
 SELECT finding, ids FROM "More Ids".snowflake_audit('photos', 'id', 'epoch=2015-01-01 unit=1ms fields=timestamp:41,node:10,sequence:12') WHERE ids > 0;

@@ -90,6 +90,7 @@ SELECT name FROM ids.snowflake_layouts WHERE in_use;
 SELECT 'snowflake'::regtype;
 
 -- moved to a third
+UPDATE pg_extension SET extrelocatable = true WHERE extname = 'snowflake';
 ALTER EXTENSION snowflake SET SCHEMA "More Ids";
 SELECT extnamespace::regnamespace, extrelocatable FROM pg_extension WHERE extname = 'snowflake';
 INSERT INTO events (note) VALUES ('two') RETURNING id > 0 AS minted;

@@ -141,6 +141,7 @@ DROP ROLE regress_snowflake_looker;
 
 -- The extension in a schema that is not searched.
 CREATE SCHEMA "More Ids";
+UPDATE pg_extension SET extrelocatable = true WHERE extname = 'snowflake';
 ALTER EXTENSION snowflake SET SCHEMA "More Ids";
 CREATE VIEW times AS SELECT "More Ids".snowflake_timestamp(5);
 SELECT * FROM "More Ids".snowflake_layout_dependents();

@@ -283,6 +283,7 @@ CREATE FUNCTION lies.snowflake_floor(timestamptz) RETURNS bigint LANGUAGE sql AS
 CREATE FUNCTION lies.isfinite(timestamptz) RETURNS boolean LANGUAGE sql AS 'SELECT false';
 CREATE FUNCTION lies.never(timestamp, interval) RETURNS timestamp LANGUAGE plpgsql AS 'BEGIN RAISE ''called''; END';
 CREATE OPERATOR lies.+ (LEFTARG = timestamp, RIGHTARG = interval, FUNCTION = lies.never);
+UPDATE pg_extension SET extrelocatable = true WHERE extname = 'snowflake';
 ALTER EXTENSION snowflake SET SCHEMA "My Ids";
 CREATE TABLE lies.pg_class (id "My Ids".snowflake) PARTITION BY RANGE (id);
 CREATE TEMP TABLE pg_inherits (inhrelid oid, inhparent oid, inhdetachpending boolean);

@@ -141,6 +141,7 @@ DROP TABLE wrong, wrong_child;
 -- the extension in another schema
 CREATE SCHEMA "More Ids";
 CREATE TABLE photos (id snowflake PRIMARY KEY DEFAULT snowflake_nextval(5));
+UPDATE pg_extension SET extrelocatable = true WHERE extname = 'snowflake';
 ALTER EXTENSION snowflake SET SCHEMA "More Ids";
 SELECT * FROM "More Ids".snowflake_revert('photos', 'id', false);
 DROP EXTENSION snowflake;

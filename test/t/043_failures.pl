@@ -419,6 +419,7 @@ CREATE TABLE legacy (id bigint PRIMARY KEY);
 SELECT * FROM photos WHERE id >= '2026-01-01';
 SELECT * FROM legacy WHERE id >= timestamptz '2026-01-01Z';
 CREATE SCHEMA ext;
+UPDATE pg_extension SET extrelocatable = true WHERE extname = 'snowflake';
 ALTER EXTENSION snowflake SET SCHEMA ext;
 SELECT * FROM photos WHERE id >= timestamptz '2026-01-01Z';
 ALTER EXTENSION snowflake SET SCHEMA public;

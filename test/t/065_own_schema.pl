@@ -85,13 +85,16 @@ is($node->safe_psql('app', 'SELECT count(*) FROM photos WHERE id BETWEEN now() -
 
 # --- An extension that is in public moves, and tables keep what they have
 
-$node->safe_psql('postgres', <<'SQL');
+my ($recipe) = $section =~ /^(BEGIN;\nUPDATE pg_extension.*?^COMMIT;\n)/ms;
+$node->safe_psql('postgres', <<"SQL");
 CREATE EXTENSION snowflake;
 CREATE TABLE old (id snowflake PRIMARY KEY DEFAULT snowflake_nextval(), n integer);
 CREATE SCHEMA ext;
-ALTER EXTENSION snowflake SET SCHEMA ext;
+$recipe
 INSERT INTO old (n) VALUES (1);
 SQL
+is($node->safe_psql('postgres', q{SELECT extrelocatable FROM pg_extension WHERE extname = 'snowflake'}), 'f', 'moved as the page says');
+fails_with($node, 'ALTER EXTENSION snowflake SET SCHEMA public', '0A000', qr/does not support SET SCHEMA/, 'by itself it stays where it is');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM old WHERE id >= ext.snowflake_floor(now() - interval $$1 day$$)'), 1, 'after a move the default mints');
 fails_with($node, 'SELECT FROM old WHERE id >= now()', @no_operator, 'and times need the path');
 is($node->safe_psql('postgres', q{SELECT count(*) FROM information_schema.tables WHERE table_schema = 'public' AND table_name <> 'old'}),
