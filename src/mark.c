@@ -120,6 +120,7 @@
  */
 #include "postgres.h"
 
+#include "access/parallel.h"
 #include "access/transam.h"
 #include "access/twophase.h"
 #include "access/xact.h"
@@ -615,6 +616,14 @@ mark_of(Snapshot snapshot)
 				(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
 				 errmsg("cannot tell which ids are settled during recovery"),
 				 errhint("Call snowflake_settled() on the primary server.")));
+	if (IsParallelWorker())
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+				 errmsg("cannot tell which ids are settled in a parallel "
+						"worker"),
+				 errdetail("A statement would have more than one mark."),
+				 errhint("A function that calls snowflake_settled() must be "
+						 "PARALLEL RESTRICTED or PARALLEL UNSAFE.")));
 	layout = server_layout();
 	if (snapshot->snapshot_type != SNAPSHOT_MVCC || !snapshot->copied)
 		elog(ERROR, "cannot tell which ids are settled without a snapshot");

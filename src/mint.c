@@ -13,6 +13,20 @@
  *	  shard that has no position left in the current tick is exhausted, or closed.
  *	- It mints only in ticks before Bounds.horizon, which is on disk: see horizon.c.
  *
+ * One order for all sessions: if a call of snowflake_nextval() began after another one
+ * had returned, it gives a greater id.  That holds if the shard stands above the
+ * sequence number, and the sessions have the same list of shards.
+ *	- A call begins with the tick that the other one minted in, or a later one.
+ *	- In each tick, every session mints on the first shard of its list that has room.
+ *	  A shard that has none in a tick never has again; also one that is closed, since
+ *	  a shard is opened for ticks after the latest one, which is read under the
+ *	  shard's lock: see positions_open().
+ *	- A list that changes is noted before a shard is opened, and a session looks whether
+ *	  it has in each tick, when the latest tick has been raised to that, and after a
+ *	  barrier.  So who does not see the change mints in a tick in which the new shard
+ *	  is not open yet.
+ * With snowflake.ordering = 'session' only each session's ids increase.
+ *
  * A note about locking: a shard is locked in take(), and a slot where a wait is
  * counted: see positions.c and sessions.c.  No two of these locks are ever held
  * together, and none while waiting.
@@ -24,6 +38,7 @@
  */
 #include "postgres.h"
 
+#include "access/parallel.h"
 #include "access/xlog.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -387,7 +402,7 @@ wait_for_room(int64 tick)
 
 /*
  * Find the shards that this session mints on: those of snowflake.shards; with
- * leases, the part of them that is open.  Waits if there is none.
+ * leases, the part of them that is leased.  Waits if there is none.
  */
 static pg_noinline const OwnShards *
 find_own_shards(void)
@@ -414,14 +429,19 @@ find_own_shards(void)
 	return my_shards;
 }
 
-/*
- * None of these shards has room in a tick.  Give the same for the next tick; or
- * others, if shards were opened or closed since the session found its own.
- */
+/* Were shards opened or closed since this session found its own? */
+static inline bool
+have_changed(void)
+{
+	pg_memory_barrier(); /* the tick has begun: see above */
+	return unlikely(leases_are_on()) && leases_have_changed();
+}
+
+/* None of these shards has room in a tick.  Give those for the next attempt. */
 static pg_noinline const OwnShards *
 wait_for_room_on(const OwnShards *own, int64 tick)
 {
-	if (leases_are_on() && leases_have_changed())
+	if (have_changed())
 		return find_own_shards();
 	met_others = false; /* the first shard has the most room after it */
 	wait_for_tick_after(tick);
@@ -441,6 +461,7 @@ mint_on(int32 shard)
 		id = take(shard, 0);
 		if (likely(id >= 0))
 			return id;
+		CHECK_FOR_INTERRUPTS();
 		if (id == EXHAUSTED)
 			wait_for_room(current_tick.number);
 	}
@@ -454,14 +475,16 @@ goes_round(void)
 }
 
 /*
- * Where among the own shards a session begins in a new tick: at the first; but
- * sessions that keep meeting there would hand its cache line to and fro, so one
- * that has met another begins at a place of its own.
+ * Where among the own shards a session begins in a new tick: at the first; but where
+ * there is no order between sessions, those that keep meeting there would hand its
+ * cache line to and fro, so one that has met another begins at a place of its own.
  */
 static inline int
 where_to_begin(const OwnShards *own)
 {
-	return met_others ? my_backend_index() % own->count : 0;
+	bool is_ordered = settings_ordering == ORDER_SERVER && !goes_round();
+
+	return met_others && !is_ordered ? my_backend_index() % own->count : 0;
 }
 
 /*
@@ -541,6 +564,11 @@ mint_on_own(const OwnShards *own)
 
 		read_tick();
 		is_new = my_last_own_id < current_tick.least_id;
+		if (unlikely(is_new) && have_changed())
+		{
+			own = find_own_shards();
+			continue;
+		}
 		begin = is_new ? where_to_begin(own) : where_to_go_on(own);
 		end = is_new || goes_round() ? begin + own->count : own->count;
 		id = begin < own->count ? take_at(own, begin) : EXHAUSTED;
@@ -554,6 +582,7 @@ mint_on_own(const OwnShards *own)
 			my_last_own_id = id;
 			return id;
 		}
+		CHECK_FOR_INTERRUPTS();
 		if (id == EXHAUSTED)
 			own = wait_for_room_on(own, current_tick.number);
 	}
@@ -564,6 +593,14 @@ static void
 check_process(void)
 {
 	check_server();
+	if (IsParallelWorker())
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+				 errmsg("cannot mint ids in a parallel worker"),
+				 errdetail("The mark of snowflake_settled() would not wait "
+						   "for the end of the transaction."),
+				 errhint("A function that calls snowflake_nextval() must be "
+						 "PARALLEL UNSAFE, which is the default.")));
 	if (RecoveryInProgress())
 		ereport(ERROR,
 				(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),

@@ -98,18 +98,23 @@ last_minted(const ShardState *state)
 }
 
 /*
- * Let a shard be minted on from a tick on.  The latest tick is raised first, so
- * that no shard is ever ahead of it.
+ * Let a shard be minted on from a tick on: at the soonest, from the one after the
+ * latest tick.  In the latest one others may have found the shard closed, and have
+ * minted on a higher one: see mint.c.  The latest tick is raised first, so that no
+ * shard is ever ahead of it.
  */
 void
 positions_open(int32 shard, int64 tick)
 {
 	const Layout *layout = settings_layout();
 	ShardState	 *state = &shards[shard].state;
-	int64		  before = layout_position(layout, tick, 0) - 1;
+	int64		  latest;
+	int64		  before;
 
-	bounds_raise(&bounds->latest, tick);
+	bounds_raise(&bounds->latest, tick - 1);
 	SpinLockAcquire(&state->lock);
+	latest = (int64) pg_atomic_read_u64(&bounds->latest);
+	before = layout_position(layout, latest, layout_last_sequence(layout));
 	if (state->last == NEVER)
 		state->last = state->opened = Max(state->before, before);
 	SpinLockRelease(&state->lock);

@@ -38,14 +38,21 @@
 #define SETTING_RESERVE "snowflake.reserve"
 #define SETTING_REFUSE_CLONE "snowflake.refuse_clone"
 #define SETTING_SPREAD "snowflake.spread"
+#define SETTING_ORDERING "snowflake.ordering"
 #define SETTING_REGISTRY "snowflake.registry"
 #define SETTING_LEASE "snowflake.lease"
 
 /* in the order in which they are refused */
-static const char *const names[] = {SETTING_LAYOUT,			 SETTING_SHARDS,
-									SETTING_CLOCK_TOLERANCE, SETTING_RESERVE,
-									SETTING_REFUSE_CLONE,	 SETTING_SPREAD,
-									SETTING_REGISTRY,		 SETTING_LEASE};
+static const char *const names[] = {
+	SETTING_LAYOUT,	  SETTING_SHARDS,		SETTING_CLOCK_TOLERANCE,
+	SETTING_RESERVE,  SETTING_REFUSE_CLONE, SETTING_SPREAD,
+	SETTING_ORDERING, SETTING_REGISTRY,		SETTING_LEASE};
+
+static const struct config_enum_entry orders[] = {{"server", ORDER_SERVER,
+												   false},
+												  {"session", ORDER_SESSION,
+												   false},
+												  {NULL, 0, false}};
 
 #define MS_PER_DAY (24 * 60 * 60 * 1000)
 
@@ -58,6 +65,7 @@ int			 settings_reserve_ms;
 int			 settings_lease_ms;
 bool		 settings_refuse_clone;
 int			 settings_spread;
+int			 settings_ordering;
 
 /* as the check hooks parsed them */
 static const Layout *setting_layout;
@@ -255,6 +263,16 @@ settings_define(void)
 		"rates, and a tick has up to 2^n - 1 ids less.",
 		&settings_spread, 0, 0, SETTINGS_MAX_SPREAD, PGC_SUSET, 0, NULL, NULL,
 		NULL);
+
+	/* one order for all sessions: not a session's to leave */
+	DefineCustomEnumVariable(
+		SETTING_ORDERING,
+		"Whose ids increase: those of all sessions of the server, or of each.",
+		"With \"session\", sessions that meet on a shard go on with "
+		"different ones.",
+		&settings_ordering, ORDER_SERVER, orders, PGC_SIGHUP, 0, NULL, NULL,
+		NULL);
+
 	/* it may have a password, although that is not the place for one */
 	DefineCustomStringVariable(
 		SETTING_REGISTRY,

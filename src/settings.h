@@ -19,11 +19,19 @@ typedef struct OwnShards
 /* snowflake.spread counts bits of the sequence number. */
 #define SETTINGS_MAX_SPREAD 8
 
+/* snowflake.ordering */
+typedef enum Order
+{
+	ORDER_SERVER,
+	ORDER_SESSION
+} Order;
+
 extern OURS int	  settings_clock_tolerance_ms;
 extern OURS int	  settings_reserve_ms;
 extern OURS int	  settings_lease_ms;
 extern OURS bool  settings_refuse_clone;
 extern OURS int	  settings_spread;
+extern OURS int	  settings_ordering;
 extern OURS char *settings_shards_text;
 
 /* The same, parsed; and how often it was set in this process: see mint.c. */

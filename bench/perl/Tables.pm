@@ -22,6 +22,7 @@ our @EXPORT = qw(tables cells heading markdown machine_facts);
 my @keys = ('snowflake', 'nextval, CACHE 1', 'nextval, CACHE 1000', 'uuidv7', 'random UUID');
 my %heading = (
 	'one shard' => 'snowflake, one shard',
+	'sessions apart' => 'snowflake, sessions apart',
 	'clock and lock' => 'the limit',
 	'clock and lock, given a shard' => 'the limit, given a shard',
 	'nextval, CACHE 1' => '`nextval`, CACHE 1',
@@ -120,8 +121,8 @@ sub tables
 		},
 		backends => {
 			title => 'Million ids per second',
-			columns => [ 'snowflake', 'one shard', @keys[ 1 .. 4 ] ],
-			rows => [ map { minting($_, '') } 1, 4, 16, 64, 128 ],
+			columns => [ 'snowflake', 'sessions apart', 'one shard', @keys[ 1 .. 4 ] ],
+			rows => [ map { minting($_, '') } 1, 2, 4, 16, 64, 150 ],
 			plot => 'linear',
 		},
 		insert => {

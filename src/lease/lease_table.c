@@ -16,9 +16,9 @@
  *	- A shard that is not leased is closed.  A session that meets one waits for its
  *	  lease, or learns why there is none: see lease_wait.c.
  *
- * A session mints on the part of its snowflake.shards that is open.  It finds
- * that part when it first needs it, when snowflake.shards was set, and when all
- * of the part is exhausted or closed, and a shard was opened or closed since.
+ * A session mints on the part of its snowflake.shards that is open, or about to be.
+ * It finds that part when it first needs it, when snowflake.shards was set, and in
+ * each tick if a shard was opened or closed since: see mint.c.
  *
  * A note about locking:
  *	- LeaseTable is read and written under lease_lock, an LWLock, but for "is_on",
@@ -287,12 +287,23 @@ write_table(const LeaseRecord *record, bool is_on_disk)
 	pfree(before);
 }
 
-/* Let sessions mint on the shards that the common end counts. */
+/* Does the common end count a lease whose shard is closed? */
 static bool
+has_to_open(void)
+{
+	for (int i = 0; i < table->count; i++)
+	{
+		if (table->held[i].is_counted &&
+			!positions_is_open(table->held[i].lease.shard))
+			return true;
+	}
+	return false;
+}
+
+/* Let sessions mint on the shards that the common end counts. */
+static void
 open_counted(void)
 {
-	bool opened = false;
-
 	for (int i = 0; i < table->count; i++)
 	{
 		const HeldLease *held = &table->held[i];
@@ -304,27 +315,31 @@ open_counted(void)
 			continue;
 		positions_open(held->lease.shard,
 					   FAULT(lease_from) ? first : Max(first, from));
-		opened = true;
 	}
-	return opened;
 }
 
 /*
  * Bring what sessions see up to this record.  First close what is not held any
  * more, because the common end then may move past it.  Then, if all of the record is
  * on disk, take over what is new, and open what has begun.
+ *
+ * A shard is opened after all sessions can know of it.  So who still mints without it
+ * does so in a tick that had begun before it was opened, and ids on it are of later
+ * ticks.
  */
 void
 leases_publish(const LeaseRecord *record, bool is_on_disk)
 {
-	bool changes = close_dropped(record);
+	bool closed = close_dropped(record);
+	bool opens;
 
 	write_table(record, is_on_disk);
-	if (is_on_disk && open_counted())
-		changes = true;
-	if (!changes)
+	opens = is_on_disk && has_to_open();
+	if (!closed && !opens)
 		return;
 	(void) pg_atomic_fetch_add_u32(&table->changes, 1);
+	if (opens)
+		open_counted();
 	ConditionVariableBroadcast(&table->worker.attempted);
 }
 
@@ -415,8 +430,8 @@ leases_have_changed(void)
 }
 
 /*
- * The shards that this session mints on from now on: the open ones of those that
- * it asks for.
+ * The shards that this session mints on from now on: of those that it asks for the
+ * ones that are open, or are being opened.
  */
 const OwnShards *
 leases_own_shards(void)
@@ -435,7 +450,7 @@ leases_own_shards(void)
 	{
 		int32 shard = table->held[i].lease.shard;
 
-		if (settings_ask_for(shard) && positions_is_open(shard))
+		if (settings_ask_for(shard) && table->held[i].is_counted)
 			own->shard[own->count++] = shard;
 	}
 	LWLockRelease(lease_lock);

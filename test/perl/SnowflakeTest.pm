@@ -23,7 +23,7 @@ our @EXPORT = qw(
   start_with_slow_disk set_disk disk_log start_in_place shim
   fails_with wait_for wait_until comes_back reload mints_at_last
   start_session finish_session has_ended in_parallel
-  create_mint_log mint_log_is_sound count_of
+  create_mint_log inversions mint_log_is_sound count_of
   restart_with_layout end_sessions start_minters all_mint stop_minters duplicates ids_are_distinct
   page_text fenced_blocks page_runs
 );
@@ -375,22 +375,17 @@ sub count_of
 	return $node->safe_psql('postgres', "SELECT count(*) FROM $query");
 }
 
-# No duplicate, and "what" strictly increases (or, with "<", never decreases)
-# in minting order: within a session, and across sessions where the order is
-# known.  "partition" restricts the comparison to equals of an expression.
-sub mint_log_is_sound
+# How often an id, or "what", of a call is not greater than that of a call that had
+# returned before it began: within a session, and across sessions.  "partition"
+# restricts the comparison to equals of an expression.
+sub inversions
 {
-	my ($node, $table, $expected, %options) = @_;
+	my ($node, $table, %options) = @_;
 	my $what = $options{what} // 'id';
 	my $wrong = $options{equal_allowed} ? '<' : '<=';
-	my $partition =
-	  $options{partition} ? "PARTITION BY $options{partition}" : '';
-	my $label = $options{label} // $table;
+	my $partition = $options{partition} ? "PARTITION BY $options{partition}" : '';
 
-	is(count_of($node, $table), $expected, "$label: $expected ids minted");
-	is($node->safe_psql('postgres', "SELECT count(DISTINCT id) FROM $table"),
-		$expected, "$label: no duplicate");
-	is( $node->safe_psql('postgres', <<"SQL"), 0, "$label: $what in minting order");
+	return $node->safe_psql('postgres', <<"SQL");
 SET work_mem = '512MB';
 SELECT count(*) FROM (
 	SELECT is_before, $what AS what,
@@ -401,6 +396,19 @@ SELECT count(*) FROM (
 		  SELECT false, after, id, session FROM $table) AS event) AS seen
 WHERE is_before AND what $wrong high
 SQL
+}
+
+# No duplicate, and no inversion.
+sub mint_log_is_sound
+{
+	my ($node, $table, $expected, %options) = @_;
+	my $what = $options{what} // 'id';
+	my $label = $options{label} // $table;
+
+	is(count_of($node, $table), $expected, "$label: $expected ids minted");
+	is($node->safe_psql('postgres', "SELECT count(DISTINCT id) FROM $table"),
+		$expected, "$label: no duplicate");
+	is(inversions($node, $table, %options), 0, "$label: $what in minting order");
 	return;
 }
 

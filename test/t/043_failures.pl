@@ -386,6 +386,17 @@ SQL
 		is($node->safe_psql('old', "SELECT snowflake_nextval(5) > 0"), 't', 'minting works meanwhile');
 		return @messages;
 	},
+	'A function runs in a parallel worker' => sub {
+		$node->safe_psql('postgres', <<'SQL');
+CREATE TABLE scanned AS SELECT generate_series(1, 10000) AS n;
+CREATE FUNCTION minted_for(n int) RETURNS bigint LANGUAGE plpgsql PARALLEL SAFE AS 'BEGIN RETURN snowflake_nextval(5); END';
+CREATE FUNCTION mark_for(n int) RETURNS bigint LANGUAGE plpgsql PARALLEL SAFE AS 'BEGIN RETURN snowflake_settled(); END';
+SQL
+		my $parallel = 'SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET parallel_leader_participation = off;';
+		my @messages = map { errors_of($node, "$parallel SELECT max($_(n)) FROM scanned") } qw(minted_for mark_for);
+		$node->safe_psql('postgres', 'DROP TABLE scanned; DROP FUNCTION minted_for, mark_for');
+		return @messages;
+	},
 	'The server is in single-user mode' => sub {
 		$node->stop;
 		my ($out, $err) = run_command([ 'sh', '-c',
