@@ -42,11 +42,12 @@
 --	  snowflake_registry_losses().
 --
 -- Rights.  Two functions run with the rights of the extension's owner: _lease and
--- _release.  They name what they call by its oid, since their bodies are parsed
--- when they are made.  What these call names objects by their schema, and finds
--- all else in pg_catalog, with arguments of the very types, so that no other
--- function fits better.  So nobody but the schema's owner can slip in something
--- of his, and _guard refuses a schema whose owner is no superuser.
+-- _release.  Nothing here looks a name up where somebody else may create, as in each
+-- script of this project (see the head of the other one): a body is either parsed
+-- when it is made, BEGIN ATOMIC, or looks its schema up, "own", and finds all else in
+-- pg_catalog.  Own functions get arguments of the very types, so that no other function
+-- fits better.  So nobody but the schema's owner can slip in something of his, and
+-- _guard refuses a schema whose owner is no superuser.
 
 SET LOCAL search_path = pg_catalog, pg_temp;
 
@@ -55,15 +56,16 @@ CREATE FUNCTION @extschema@.snowflake_registry_guard() RETURNS void
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+    own   regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
     owner name := (SELECT a.rolname FROM pg_namespace AS n
                      JOIN pg_database AS d ON d.datname = current_database()
                      JOIN pg_authid AS a ON a.oid = CASE n.nspowner WHEN 'pg_database_owner'::regrole THEN d.datdba ELSE n.nspowner END
-                    WHERE n.oid = '@extschema@'::regnamespace AND NOT a.rolsuper);
+                    WHERE n.oid = own AND NOT a.rolsuper);
 BEGIN
     IF owner IS NOT NULL THEN
         RAISE insufficient_privilege USING
             MESSAGE = 'the snowflake registry is in a schema whose owner is not a superuser',
-            DETAIL = format('Schema %s belongs to "%s", who could put functions of his own in the place of the registry''s.', '@extschema@', owner),
+            DETAIL = format('Schema %s belongs to "%s", who could put functions of his own in the place of the registry''s.', own, owner),
             HINT = 'Run CREATE SCHEMA snowflake_registry and CREATE EXTENSION snowflake_registry SCHEMA snowflake_registry as a superuser, or give this schema to one.';
     END IF;
 END
@@ -178,6 +180,7 @@ CREATE FUNCTION @extschema@.snowflake_registry_lock() RETURNS void
     SET lock_timeout = '3s'
 AS $$
 DECLARE
+    own regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
     who text;
 BEGIN
     -- each statement has to see what the call before it committed
@@ -190,8 +193,8 @@ BEGIN
     IF current_setting('synchronous_commit') IN ('off', 'local') THEN
         PERFORM set_config('synchronous_commit', 'on', true);
     END IF;
-    LOCK TABLE @extschema@.snowflake_registry_state, @extschema@.snowflake_registry_holders,
-               @extschema@.snowflake_registry_shards IN EXCLUSIVE MODE;
+    EXECUTE format('LOCK TABLE %1$s.snowflake_registry_state, %1$s.snowflake_registry_holders, '
+                   '%1$s.snowflake_registry_shards IN EXCLUSIVE MODE', own);
 EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
     SELECT string_agg(coalesce(format('Process %s of user "%s" (%s) has been in a transaction since %s.',
                                       a.pid, a.usename, a.state, a.xact_start),
@@ -200,9 +203,8 @@ EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
       FROM (SELECT DISTINCT pid FROM pg_locks
              WHERE granted AND locktype = 'relation' AND mode <> 'AccessShareLock'
                AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-               AND relation IN ('@extschema@.snowflake_registry_state'::regclass,
-                                '@extschema@.snowflake_registry_holders'::regclass,
-                                '@extschema@.snowflake_registry_shards'::regclass)
+               AND relation IN (SELECT oid FROM pg_class WHERE relnamespace = own AND relname IN (
+                                'snowflake_registry_state', 'snowflake_registry_holders', 'snowflake_registry_shards'))
                AND pid IS DISTINCT FROM pg_backend_pid()) AS l
       LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid;
     RAISE lock_not_available USING
@@ -216,15 +218,13 @@ COMMENT ON FUNCTION @extschema@.snowflake_registry_lock() IS 'wait for the regis
 -- Write the state.  The row has to be written twice in the same transaction, or
 -- subtransaction, to have its own xmin.
 CREATE FUNCTION @extschema@.snowflake_registry_write(state @extschema@.snowflake_registry_state) RETURNS void
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE
     SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
+BEGIN ATOMIC
     DELETE FROM @extschema@.snowflake_registry_state;
     INSERT INTO @extschema@.snowflake_registry_state SELECT ($1).*;
     UPDATE @extschema@.snowflake_registry_state SET place = @extschema@.snowflake_registry_place(), writer = xmin;
-END
-$$;
+END;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_write(@extschema@.snowflake_registry_state) IS 'write the state, here and now';
 
 -- Let no lease begin before this time.
@@ -235,7 +235,8 @@ CREATE FUNCTION @extschema@.snowflake_registry_fence_until(state @extschema@.sno
 AS $$
 BEGIN
     state.not_before := greatest(state.not_before, until);
-    PERFORM @extschema@.snowflake_registry_write(state);
+    EXECUTE format('SELECT %s.snowflake_registry_write($1)', (SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'snowflake_registry'))
+      USING state;
     RAISE LOG USING
         MESSAGE = format('the snowflake registry is fenced: no new lease begins before %s', state.not_before),
         DETAIL = why;
@@ -249,46 +250,49 @@ COMMENT ON FUNCTION @extschema@.snowflake_registry_fence_until(@extschema@.snowf
 CREATE FUNCTION @extschema@.snowflake_registry_longest(state @extschema@.snowflake_registry_state) RETURNS interval
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     SET search_path = pg_catalog, pg_temp
-AS $$ SELECT CASE WHEN ($1).longest_lease > interval '0' THEN ($1).longest_lease ELSE ($1).max_lease END $$;
+BEGIN ATOMIC
+    SELECT CASE WHEN ($1).longest_lease > interval '0' THEN ($1).longest_lease ELSE ($1).max_lease END;
+END;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_longest(@extschema@.snowflake_registry_state)
     IS 'how long a lease can last that the registry has forgotten';
 
 -- What each function does first: it waits for its turn, and fences a registry
 -- that was put back.  Gives the state.
-CREATE FUNCTION @extschema@.snowflake_registry_enter() RETURNS @extschema@.snowflake_registry_state
+CREATE FUNCTION @extschema@.snowflake_registry_enter(OUT state @extschema@.snowflake_registry_state)
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+    own    regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
     here   text;
-    state  @extschema@.snowflake_registry_state;
     rows   bigint;
-    own    @extschema@.snowflake_registry_state;
+    mine   record;             -- the row that this registry wrote, if there is one
 BEGIN
-    PERFORM @extschema@.snowflake_registry_lock();
-    here := @extschema@.snowflake_registry_place();
-    SELECT * INTO state FROM @extschema@.snowflake_registry_state AS s
-     WHERE s.writer = s.xmin AND s.place = here AND (SELECT count(*) FROM @extschema@.snowflake_registry_state) = 1;
-    IF FOUND THEN
-        RETURN state;
+    EXECUTE format('SELECT %s.snowflake_registry_lock()', own);
+    EXECUTE format('SELECT %s.snowflake_registry_place()', own) INTO here;
+    EXECUTE format('SELECT * FROM %1$s.snowflake_registry_state AS s '
+                   ' WHERE s.writer = s.xmin AND s.place = $1 AND (SELECT count(*) FROM %1$s.snowflake_registry_state) = 1', own)
+       INTO state USING here;
+    IF state.number IS NOT NULL THEN
+        RETURN;
     END IF;
-    SELECT count(*) INTO rows FROM @extschema@.snowflake_registry_state;
+    EXECUTE format('SELECT count(*) FROM %s.snowflake_registry_state', own) INTO rows;
     -- the row of a restored dump has the settings; it is not open if another is not
-    SELECT * INTO state FROM @extschema@.snowflake_registry_state AS s ORDER BY s.is_open DESC, s.writer = s.xmin DESC LIMIT 1;
-    SELECT * INTO own FROM @extschema@.snowflake_registry_state AS s WHERE s.writer = s.xmin LIMIT 1;
+    EXECUTE format('SELECT * FROM %s.snowflake_registry_state AS s ORDER BY s.is_open DESC, s.writer = s.xmin DESC LIMIT 1', own) INTO state;
+    EXECUTE format('SELECT number, place FROM %s.snowflake_registry_state AS s WHERE s.writer = s.xmin LIMIT 1', own) INTO mine;
     IF rows = 0 THEN
         state := ROW(right(replace(gen_random_uuid()::text, '-', ''), 16), false, NULL, NULL, '-infinity', '0', '1 day', 1024, 0, here, NULL);
-        PERFORM @extschema@.snowflake_registry_write(state);
-        RETURN state;
+        EXECUTE format('SELECT %s.snowflake_registry_write($1)', own) USING state;
+        RETURN;
     END IF;
-    SELECT bool_and(s.is_open), max(s.not_before), max(s.longest_lease), coalesce(own.number, state.number), 0
-      INTO state.is_open, state.not_before, state.longest_lease, state.number, state.first_unused
-      FROM @extschema@.snowflake_registry_state AS s;
-    RETURN @extschema@.snowflake_registry_fence_until(state,
-        clock_timestamp() + @extschema@.snowflake_registry_longest(state),
-        CASE WHEN rows = 1 AND own.place IS NOT NULL
-             THEN format('It was at %s, and is at %s.', state.place, here)
-             ELSE 'A dump brought its state.' END);
+    EXECUTE format('SELECT bool_and(s.is_open), max(s.not_before), max(s.longest_lease), 0 FROM %s.snowflake_registry_state AS s', own)
+       INTO state.is_open, state.not_before, state.longest_lease, state.first_unused;
+    state.number := coalesce(mine.number, state.number);
+    EXECUTE format('SELECT * FROM %1$s.snowflake_registry_fence_until($1, clock_timestamp() + %1$s.snowflake_registry_longest($1), $2)', own)
+       INTO state
+      USING state, CASE WHEN rows = 1 AND mine.place IS NOT NULL
+                        THEN format('It was at %s, and is at %s.', state.place, here)
+                        ELSE 'A dump brought its state.' END;
 END
 $$;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_enter() IS 'wait for the registry''s lock, and fence a registry that was put back';
@@ -317,35 +321,31 @@ CREATE FUNCTION @extschema@.snowflake_registry_losses(
     state @extschema@.snowflake_registry_state, known @extschema@.snowflake_registry_holders,
     confirmed bigint, registry text, held int[], held_from timestamptz[], held_until timestamptz[])
 RETURNS TABLE (shard int, lease_from timestamptz, lease_until timestamptz, what text)
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 1
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 1
     SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF registry <> state.number THEN
-        RETURN QUERY SELECT NULL::int, NULL::timestamptz, NULL::timestamptz,
-            format('it is registry %s, and the server knows registry %s', state.number, registry);
-    END IF;
-    IF known.fence IS NULL AND confirmed > 0 THEN
-        RETURN QUERY SELECT NULL::int, NULL::timestamptz, NULL::timestamptz, 'it does not know this holder';
-    ELSIF known.fence < confirmed THEN
-        RETURN QUERY SELECT NULL::int, NULL::timestamptz, NULL::timestamptz,
-            format('it has forgotten calls of this holder since %s', known.seen_at);
-    END IF;
-    RETURN QUERY
-    SELECT c.shard, c.lease_from, c.lease_until,
-           CASE WHEN s.holder IS NULL OR s.lease_until <= c.lease_from THEN format('it does not know this lease of shard %s', c.shard)
-                WHEN s.holder = known.holder THEN format('its lease of shard %s ends at %s', c.shard, s.lease_until)
-                ELSE format('shard %s was given to %s at %s', c.shard, h.host, s.lease_from) END
-      FROM unnest(held, held_from, held_until) AS c (shard, lease_from, lease_until)
-      LEFT JOIN @extschema@.snowflake_registry_shards AS s ON s.shard = c.shard
-      LEFT JOIN @extschema@.snowflake_registry_holders AS h ON h.holder = s.holder
-     WHERE c.lease_until > clock_timestamp()
-       AND (s.holder IS NULL
-            OR s.holder = known.holder AND s.lease_until < c.lease_until
-            OR s.holder IS DISTINCT FROM known.holder AND s.lease_from < c.lease_until)
-     ORDER BY c.shard;
-END
-$$;
+BEGIN ATOMIC
+    SELECT NULL::int, NULL::timestamptz, NULL::timestamptz,
+           format('it is registry %s, and the server knows registry %s', (state).number, registry)
+     WHERE registry <> (state).number
+    UNION ALL
+    SELECT NULL, NULL, NULL,
+           CASE WHEN (known).fence IS NULL THEN 'it does not know this holder'
+                ELSE format('it has forgotten calls of this holder since %s', (known).seen_at) END
+     WHERE confirmed > coalesce((known).fence, 0)
+    UNION ALL
+    (SELECT c.shard, c.lease_from, c.lease_until,
+            CASE WHEN s.holder IS NULL OR s.lease_until <= c.lease_from THEN format('it does not know this lease of shard %s', c.shard)
+                 WHEN s.holder = (known).holder THEN format('its lease of shard %s ends at %s', c.shard, s.lease_until)
+                 ELSE format('shard %s was given to %s at %s', c.shard, h.host, s.lease_from) END
+       FROM unnest(held, held_from, held_until) AS c (shard, lease_from, lease_until)
+       LEFT JOIN @extschema@.snowflake_registry_shards AS s ON s.shard = c.shard
+       LEFT JOIN @extschema@.snowflake_registry_holders AS h ON h.holder = s.holder
+      WHERE c.lease_until > clock_timestamp()
+        AND (s.holder IS NULL
+             OR s.holder = (known).holder AND s.lease_until < c.lease_until
+             OR s.holder IS DISTINCT FROM (known).holder AND s.lease_from < c.lease_until)
+      ORDER BY c.shard);
+END;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_losses(@extschema@.snowflake_registry_state, @extschema@.snowflake_registry_holders,
     bigint, text, int[], timestamptz[], timestamptz[]) IS 'what a call proves that the registry has forgotten';
 
@@ -358,29 +358,31 @@ CREATE FUNCTION @extschema@.snowflake_registry_find(
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    was   int := state.first_unused;
-    found_shards int[];
+    own      regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
+    shards   int[];
+    unused   int[];
+    longest  int[];            -- unused
 BEGIN
-    found_shards := ARRAY(
-        SELECT p.shard FROM (SELECT DISTINCT unnest(preferred) AS shard) AS p
-          LEFT JOIN @extschema@.snowflake_registry_shards AS s ON s.shard = p.shard
-         WHERE p.shard BETWEEN 0 AND state.last_shard AND s.reserved_for IS NULL
-           AND (s.lease_until IS NULL OR s.lease_until <= now)
-         ORDER BY s.lease_until NULLS FIRST, p.shard LIMIT count);
-    WHILE cardinality(found_shards) < count AND state.first_unused <= state.last_shard LOOP
-        IF state.first_unused <> ALL (found_shards)
-           AND NOT EXISTS (SELECT FROM @extschema@.snowflake_registry_shards AS s WHERE s.shard = state.first_unused) THEN
-            found_shards := found_shards || state.first_unused;
-        END IF;
-        state.first_unused := state.first_unused + 1;
-    END LOOP;
-    IF state.first_unused > was THEN
-        PERFORM @extschema@.snowflake_registry_write(state);
+    EXECUTE format('SELECT ARRAY(SELECT p.shard FROM (SELECT DISTINCT unnest($1) AS shard) AS p '
+                   '               LEFT JOIN %s.snowflake_registry_shards AS s ON s.shard = p.shard '
+                   '              WHERE p.shard BETWEEN 0 AND $2 AND s.reserved_for IS NULL '
+                   '                AND (s.lease_until IS NULL OR s.lease_until <= $3) '
+                   '              ORDER BY s.lease_until NULLS FIRST, p.shard LIMIT $4)', own)
+       INTO shards USING preferred, state.last_shard, now, count;
+    IF cardinality(shards) < count AND state.first_unused <= state.last_shard THEN
+        EXECUTE format('SELECT ARRAY(SELECT n.shard FROM (SELECT generate_series($1, $2) AS shard) AS n '
+                       '              WHERE n.shard <> ALL ($3) '
+                       '                AND (SELECT s.shard FROM %s.snowflake_registry_shards AS s WHERE s.shard = n.shard) IS NULL LIMIT $4)', own)
+           INTO unused USING state.first_unused, state.last_shard, shards, count - cardinality(shards);
+        shards := shards || unused;
+        state.first_unused := CASE WHEN cardinality(shards) < count THEN state.last_shard ELSE unused[cardinality(unused)] END + 1;
+        EXECUTE format('SELECT %s.snowflake_registry_write($1)', own) USING state;
     END IF;
-    RETURN found_shards || ARRAY(
-        SELECT s.shard FROM @extschema@.snowflake_registry_shards AS s
-         WHERE s.reserved_for IS NULL AND s.lease_until <= now AND s.shard <> ALL (found_shards) AND s.shard <= state.last_shard
-         ORDER BY s.lease_until, s.shard LIMIT count - cardinality(found_shards));
+    EXECUTE format('SELECT ARRAY(SELECT s.shard FROM %s.snowflake_registry_shards AS s '
+                   '              WHERE s.reserved_for IS NULL AND s.lease_until <= $1 AND s.shard <> ALL ($2) AND s.shard <= $3 '
+                   '              ORDER BY s.lease_until, s.shard LIMIT $4)', own)
+       INTO longest USING now, shards, state.last_shard, count - cardinality(shards);
+    RETURN shards || longest;
 END
 $$;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_find(@extschema@.snowflake_registry_state, timestamptz, int, int[])
@@ -390,7 +392,7 @@ COMMENT ON FUNCTION @extschema@.snowflake_registry_find(@extschema@.snowflake_re
 CREATE FUNCTION @extschema@.snowflake_registry_set_aside() RETURNS text
     LANGUAGE sql STABLE PARALLEL SAFE
     SET search_path = pg_catalog, pg_temp
-AS $$
+BEGIN ATOMIC
     WITH reserved AS (
         SELECT s.shard FROM @extschema@.snowflake_registry_shards AS s WHERE s.reserved_for IS NOT NULL ORDER BY s.shard LIMIT 10001
     ), numbered AS (
@@ -402,8 +404,8 @@ AS $$
                coalesce(sum(a.last - a.first + 1), 0) AS shards
           FROM ranges AS a
     )
-    SELECT CASE WHEN l.shards <= 10000 AND length(l.list) <= 8000 THEN l.list END FROM list AS l
-$$;
+    SELECT CASE WHEN l.shards <= 10000 AND length(l.list) <= 8000 THEN l.list END FROM list AS l;
+END;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_set_aside() IS 'which shards are reserved, as a list';
 
 -- The one call of a server: renew what it holds, and lease what it lacks.
@@ -443,10 +445,15 @@ RETURNS TABLE (state text, shard int, lease_from timestamptz, lease_until timest
 AS $$
 #variable_conflict use_column
 DECLARE
-    reg     @extschema@.snowflake_registry_state := @extschema@.snowflake_registry_enter();
-    known   @extschema@.snowflake_registry_holders;
-    now     timestamptz := clock_timestamp();
+    own     regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
+    reg     record;            -- the state
+    known   record;            -- the holder, if it called before
+    now     timestamptz;
     loss    text;
+    lost_shards int[];
+    lost_from  timestamptz[];
+    lost_until timestamptz[];
+    lost_what  text[];
     claimed interval;
     got     int[] := '{}';
     granted int[];
@@ -455,6 +462,9 @@ DECLARE
     has     int;
     full_until timestamptz;
 BEGIN
+    EXECUTE format('SELECT * FROM %s.snowflake_registry_enter()', own) INTO reg;
+    now := clock_timestamp();
+
     -- refuse a call that is not for this registry, or for more than it gives
     IF ($1 IS NOT NULL AND $2 <= $3 AND cardinality($9) = cardinality($11) AND $6 <> '' AND $7 BETWEEN 0 AND 1048575
         AND ($16 OR cardinality($9) = cardinality($10) AND $15 > interval '0' AND coalesce($13, 0) >= 0
@@ -475,7 +485,7 @@ BEGIN
                             coalesce(cardinality($12), $13), $15, reg.max_shards, reg.max_lease),
             HINT = 'An administrator of the registry can call snowflake_registry_limit().';
     END IF;
-    SELECT * INTO known FROM @extschema@.snowflake_registry_holders AS h WHERE h.holder = $1;
+    EXECUTE format('SELECT * FROM %s.snowflake_registry_holders AS h WHERE h.holder = $1', own) INTO known USING $1;
     IF known.role <> session_user THEN
         RAISE insufficient_privilege USING
             MESSAGE = 'this holder of snowflake leases belongs to another role',
@@ -496,16 +506,24 @@ BEGIN
     -- nothing is lost if this registry knows as much as the caller, and no claim ends
     -- later than here; else look closer.  Fence it, for no longer than a lease can be,
     -- whatever the caller claims
-    IF known.holder IS NULL OR $8 <> reg.number OR $4 > known.fence OR NOT $16 AND cardinality($9) > (
-        SELECT count(*) FROM @extschema@.snowflake_registry_shards AS s WHERE s.shard = ANY ($9) AND s.holder = $1 AND s.lease_until >= ALL ($11)) THEN
+    IF NOT $16 THEN
+        EXECUTE format('SELECT count(*) FROM %s.snowflake_registry_shards AS s '
+                       ' WHERE s.shard = ANY ($1) AND s.holder = $2 AND s.lease_until >= ALL ($3)', own) INTO has USING $9, $1, $11;
+    END IF;
+    IF known.holder IS NULL OR $8 <> reg.number OR $4 > known.fence OR NOT $16 AND cardinality($9) > has THEN
+        EXECUTE format('SELECT array_agg(l.shard), array_agg(l.lease_from), array_agg(l.lease_until), array_agg(l.what) '
+                       '  FROM %1$s.snowflake_registry_state AS r LEFT JOIN %1$s.snowflake_registry_holders AS h ON h.holder = $1 '
+                       ' CROSS JOIN LATERAL %1$s.snowflake_registry_losses(r, h, $2, $3, $4, $5, $6) AS l', own)
+           INTO lost_shards, lost_from, lost_until, lost_what USING $1, $4, $8, $9, $10, CASE WHEN NOT $16 THEN $11 END;
         loss := (SELECT string_agg(l.what || coalesce(format(' (it was from %s until %s)', l.lease_from, l.lease_until), ''), '; ')
-                   FROM @extschema@.snowflake_registry_losses(reg, known, $4, $8, $9, $10, CASE WHEN NOT $16 THEN $11 END) AS l);
+                   FROM unnest(lost_from, lost_until, lost_what) AS l(lease_from, lease_until, what));
     END IF;
     IF loss IS NOT NULL THEN
         claimed := CASE WHEN NOT $16 THEN least(reg.max_lease, greatest($15, (SELECT max(c) FROM unnest($11) AS c) - now)) END;
-        reg := @extschema@.snowflake_registry_fence_until(reg,
-            now + CASE WHEN claimed > reg.longest_lease THEN claimed ELSE @extschema@.snowflake_registry_longest(reg) END,
-            format('%s (holder %s) proves that the registry has forgotten something: %s.', $5, $1, loss));
+        EXECUTE format('SELECT f.* FROM %1$s.snowflake_registry_state AS r '
+                       ' CROSS JOIN LATERAL %1$s.snowflake_registry_fence_until(r, '
+                       '       $1 + CASE WHEN $2 > r.longest_lease THEN $2 ELSE %1$s.snowflake_registry_longest(r) END, $3) AS f', own)
+           INTO reg USING now, claimed, format('%s (holder %s) proves that the registry has forgotten something: %s.', $5, $1, loss);
     END IF;
     IF NOT reg.is_open THEN
         RETURN QUERY SELECT 'closed', NULL::int, NULL::timestamptz, now, current_database()::text;
@@ -513,26 +531,26 @@ BEGIN
     END IF;
 
     -- swap the fence, and note what is new
-    INSERT INTO @extschema@.snowflake_registry_holders AS h (holder, role, host, fence, lease, seen_at)
-    VALUES ($1, session_user, $5, $3, coalesce($15, interval '0'), now)
-    ON CONFLICT (holder) DO UPDATE
-       SET fence = excluded.fence, host = excluded.host, seen_at = excluded.seen_at, lease = coalesce($15, h.lease);
+    EXECUTE format('INSERT INTO %s.snowflake_registry_holders AS h (holder, role, host, fence, lease, seen_at) '
+                   'VALUES ($1, session_user, $2, $3, coalesce($4, interval ''0''), $5) '
+                   'ON CONFLICT (holder) DO UPDATE '
+                   '   SET fence = excluded.fence, host = excluded.host, seen_at = excluded.seen_at, lease = coalesce($4, h.lease)', own)
+      USING $1, $5, $3, $15, now;
     IF reg.layout IS NULL OR $15 > reg.longest_lease THEN
-        reg.layout := $6;
-        reg.last_shard := $7;
-        reg.longest_lease := greatest(reg.longest_lease, $15);
-        PERFORM @extschema@.snowflake_registry_write(reg);
+        EXECUTE format('UPDATE %s.snowflake_registry_state SET layout = $1, last_shard = $2, longest_lease = greatest(longest_lease, $3)', own)
+          USING $6, $7, $15;
+        EXECUTE format('SELECT %1$s.snowflake_registry_write(r) FROM %1$s.snowflake_registry_state AS r', own);
     END IF;
     RETURN QUERY SELECT 'accepted', NULL::int, NULL::timestamptz, now, reg.number;
     IF loss IS NOT NULL THEN
-        RETURN QUERY SELECT 'lost', l.* FROM @extschema@.snowflake_registry_losses(reg, known, $4, $8, $9, $10, CASE WHEN NOT $16 THEN $11 END) AS l;
+        RETURN QUERY SELECT 'lost', l.* FROM unnest(lost_shards, lost_from, lost_until, lost_what) AS l;
     END IF;
 
     IF $16 THEN
-        UPDATE @extschema@.snowflake_registry_shards AS s
-           SET lease_until = greatest(s.lease_from, least(s.lease_until, e.lease_end))
-          FROM unnest($9, $11) AS e (shard, lease_end)
-         WHERE s.shard = e.shard AND s.holder = $1;
+        EXECUTE format('UPDATE %s.snowflake_registry_shards AS s '
+                       '   SET lease_until = greatest(s.lease_from, least(s.lease_until, e.lease_end)) '
+                       '  FROM unnest($2, $3) AS e (shard, lease_end) '
+                       ' WHERE s.shard = e.shard AND s.holder = $1', own) USING $1, $9, $11;
         RETURN;
     END IF;
 
@@ -540,18 +558,20 @@ BEGIN
     -- lease that is over by what the caller knows is no claim: after a restore
     -- the row can be of an older lease of its, and another server was there since.
     IF known.fence = $3 THEN
-        got := ARRAY(SELECT o.shard FROM @extschema@.snowflake_registry_shards AS o WHERE o.holder = $1 AND o.shard <> ALL ($9));
+        EXECUTE format('SELECT ARRAY(SELECT o.shard FROM %s.snowflake_registry_shards AS o '
+                       '              WHERE o.holder = $1 AND o.shard <> ALL ($2))', own) INTO got USING $1, $9;
     END IF;
-    WITH renewed AS (
-        UPDATE @extschema@.snowflake_registry_shards AS s
-           SET lease_from = greatest(s.lease_from, c.lease_from),
-               lease_until = greatest(s.lease_until, least(coalesce(c.lease_until, s.lease_until), now + reg.max_lease), now + $15)
-          FROM unnest($9 || got, $10, $11) AS c (shard, lease_from, lease_until)
-         WHERE s.shard = c.shard
-           AND s.holder = $1 AND s.lease_until > now AND s.reserved_for IS NULL AND NOT s.is_revoked
-           AND (c.lease_until > now OR known.fence = $3 AND ($12 IS NULL OR s.shard = ANY ($12)))
-        RETURNING s.shard)
-    SELECT coalesce(array_agg(r.shard), '{}') INTO granted FROM renewed AS r;
+    EXECUTE format('WITH renewed AS ('
+                   '    UPDATE %s.snowflake_registry_shards AS s '
+                   '       SET lease_from = greatest(s.lease_from, c.lease_from), '
+                   '           lease_until = greatest(s.lease_until, least(coalesce(c.lease_until, s.lease_until), $2 + $3), $2 + $4) '
+                   '      FROM unnest($5, $6, $7) AS c (shard, lease_from, lease_until) '
+                   '     WHERE s.shard = c.shard '
+                   '       AND s.holder = $1 AND s.lease_until > $2 AND s.reserved_for IS NULL AND NOT s.is_revoked '
+                   '       AND (c.lease_until > $2 OR $8 AND ($9 IS NULL OR s.shard = ANY ($9))) '
+                   '    RETURNING s.shard) '
+                   'SELECT coalesce(array_agg(r.shard), ''{}'') FROM renewed AS r', own)
+       INTO granted USING $1, now, reg.max_lease, $15, $9 || got, $10, $11, known.fence = $3, $12;
 
     is_all := $9 <@ granted AND CASE WHEN $12 IS NULL THEN cardinality(granted) >= $13 ELSE $12 <@ granted END;
 
@@ -560,55 +580,61 @@ BEGIN
         IF reg.not_before > now THEN
             free := '{}';
         ELSIF $12 IS NULL THEN
-            free := @extschema@.snowflake_registry_find(reg, now, greatest($13 - cardinality(granted), 0), $14);
+            EXECUTE format('SELECT %1$s.snowflake_registry_find(r, $1, $2, $3) FROM %1$s.snowflake_registry_state AS r', own)
+               INTO free USING now, greatest($13 - cardinality(granted), 0), $14;
         ELSE
-            free := ARRAY(SELECT DISTINCT a.shard FROM unnest($12) AS a (shard)
-                            LEFT JOIN @extschema@.snowflake_registry_shards AS s ON s.shard = a.shard
-                           WHERE s.reserved_for IS NULL AND (s.lease_until IS NULL OR s.lease_until <= now));
+            EXECUTE format('SELECT ARRAY(SELECT DISTINCT a.shard FROM unnest($1) AS a (shard) '
+                           '               LEFT JOIN %s.snowflake_registry_shards AS s ON s.shard = a.shard '
+                           '              WHERE s.reserved_for IS NULL AND (s.lease_until IS NULL OR s.lease_until <= $2))', own)
+               INTO free USING $12, now;
         END IF;
-        SELECT count(*), min(s.lease_until) INTO has, full_until FROM @extschema@.snowflake_registry_shards AS s
-         WHERE s.holder = $1 AND s.lease_until > now;
+        EXECUTE format('SELECT count(*), min(s.lease_until) FROM %s.snowflake_registry_shards AS s '
+                       ' WHERE s.holder = $1 AND s.lease_until > $2', own) INTO has, full_until USING $1, now;
         IF has + cardinality(free) > reg.max_shards THEN
             free := free[:reg.max_shards - has];
         ELSE
             full_until := NULL;
         END IF;
-        INSERT INTO @extschema@.snowflake_registry_shards AS s (shard, holder, lease_from, lease_until)
-        SELECT f.shard, $1, greatest(o.lease_until, reg.not_before), now + $15
-          FROM unnest(free) AS f (shard) LEFT JOIN @extschema@.snowflake_registry_shards AS o ON o.shard = f.shard
-        ON CONFLICT (shard) DO UPDATE
-           SET holder = excluded.holder, lease_from = excluded.lease_from, lease_until = excluded.lease_until, is_revoked = false;
+        EXECUTE format('INSERT INTO %1$s.snowflake_registry_shards AS s (shard, holder, lease_from, lease_until) '
+                       'SELECT f.shard, $1, greatest(o.lease_until, $2), $3 '
+                       '  FROM unnest($4) AS f (shard) LEFT JOIN %1$s.snowflake_registry_shards AS o ON o.shard = f.shard '
+                       'ON CONFLICT (shard) DO UPDATE '
+                       '   SET holder = excluded.holder, lease_from = excluded.lease_from, lease_until = excluded.lease_until, is_revoked = false', own)
+          USING $1, reg.not_before, now + $15, free;
         granted := granted || free;
     END IF;
 
-    RETURN QUERY SELECT 'held', s.shard, s.lease_from, s.lease_until, NULL
-                   FROM @extschema@.snowflake_registry_shards AS s WHERE s.shard = ANY (granted) ORDER BY s.shard;
+    RETURN QUERY EXECUTE format('SELECT ''held'', s.shard, s.lease_from, s.lease_until, NULL '
+                                '  FROM %s.snowflake_registry_shards AS s WHERE s.shard = ANY ($1) ORDER BY s.shard', own) USING granted;
     IF NOT is_all THEN
         -- what it lacks, and what it believes to hold and does not
-        RETURN QUERY SELECT CASE WHEN s.reserved_for IS NOT NULL OR s.is_revoked AND s.lease_until > now THEN 'reserved'
-                                 WHEN s.lease_until > now AND s.holder <> $1 THEN 'taken' ELSE 'fenced' END,
-                            a.shard, NULL::timestamptz,
-                            CASE WHEN s.reserved_for IS NULL AND (s.is_revoked AND s.lease_until > now) IS NOT TRUE
-                                 THEN greatest(s.lease_until, reg.not_before, full_until) END,
-                            CASE WHEN s.reserved_for IS NOT NULL THEN s.reserved_for
-                                 WHEN s.lease_until <= now THEN NULL
-                                 WHEN s.is_revoked THEN format('others: its lease was revoked, and ends at %s', s.lease_until)
-                                 WHEN s.holder <> $1 THEN format('%s%s', h.host, ' (holder ' || CASE WHEN h.role = session_user THEN s.holder END || ')') END
-                       FROM (SELECT unnest($9) AS shard UNION SELECT unnest($12)) AS a
-                       LEFT JOIN @extschema@.snowflake_registry_shards AS s ON s.shard = a.shard
-                       LEFT JOIN @extschema@.snowflake_registry_holders AS h ON h.holder = s.holder
-                      WHERE a.shard <> ALL (granted)
-                      ORDER BY a.shard;
+        RETURN QUERY EXECUTE format(
+            'SELECT CASE WHEN s.reserved_for IS NOT NULL OR s.is_revoked AND s.lease_until > $2 THEN ''reserved'' '
+            '            WHEN s.lease_until > $2 AND s.holder <> $1 THEN ''taken'' ELSE ''fenced'' END, '
+            '       a.shard, NULL::timestamptz, '
+            '       CASE WHEN s.reserved_for IS NULL AND (s.is_revoked AND s.lease_until > $2) IS NOT TRUE '
+            '            THEN greatest(s.lease_until, $3, $4) END, '
+            '       CASE WHEN s.reserved_for IS NOT NULL THEN s.reserved_for '
+            '            WHEN s.lease_until <= $2 THEN NULL '
+            '            WHEN s.is_revoked THEN format(''others: its lease was revoked, and ends at %%s'', s.lease_until) '
+            '            WHEN s.holder <> $1 THEN format(''%%s%%s'', h.host, '' (holder '' || CASE WHEN h.role = session_user THEN s.holder END || '')'') END '
+            '  FROM (SELECT unnest($5) AS shard UNION SELECT unnest($6)) AS a '
+            '  LEFT JOIN %1$s.snowflake_registry_shards AS s ON s.shard = a.shard '
+            '  LEFT JOIN %1$s.snowflake_registry_holders AS h ON h.holder = s.holder '
+            ' WHERE a.shard <> ALL ($7) '
+            ' ORDER BY a.shard', own) USING $1, now, reg.not_before, full_until, $9, $12, granted;
         IF $12 IS NULL AND cardinality(granted) < $13 THEN
-            RETURN QUERY SELECT 'exhausted', NULL::int, NULL::timestamptz,
-                                greatest(reg.not_before, full_until, (SELECT s.lease_until FROM @extschema@.snowflake_registry_shards AS s
-                                                           WHERE s.reserved_for IS NULL AND s.shard <> ALL (granted)
-                                                           ORDER BY s.lease_until LIMIT 1)), NULL;
+            RETURN QUERY EXECUTE format(
+                'SELECT ''exhausted'', NULL::int, NULL::timestamptz, '
+                '       greatest($1, $2, (SELECT s.lease_until FROM %s.snowflake_registry_shards AS s '
+                '                          WHERE s.reserved_for IS NULL AND s.shard <> ALL ($3) '
+                '                          ORDER BY s.lease_until LIMIT 1)), NULL', own) USING reg.not_before, full_until, granted;
         END IF;
     END IF;
-    RETURN QUERY SELECT 'set_aside', NULL::int, NULL::timestamptz, NULL::timestamptz,
-                        CASE WHEN EXISTS (SELECT FROM @extschema@.snowflake_registry_shards AS s WHERE s.reserved_for IS NOT NULL)
-                             THEN @extschema@.snowflake_registry_set_aside() ELSE '' END;
+    RETURN QUERY EXECUTE format(
+        'SELECT ''set_aside'', NULL::int, NULL::timestamptz, NULL::timestamptz, '
+        '       CASE WHEN EXISTS (SELECT FROM %1$s.snowflake_registry_shards AS s WHERE s.reserved_for IS NOT NULL) '
+        '            THEN %1$s.snowflake_registry_set_aside() ELSE '''' END', own);
 END
 $$;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_call(text, bigint, bigint, bigint, text, text, int, text,
@@ -699,8 +725,11 @@ CREATE FUNCTION @extschema@.snowflake_registry_open(longest_lease interval, layo
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    reg @extschema@.snowflake_registry_state := @extschema@.snowflake_registry_enter();
+    own regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
+    reg record;                -- the state
+    has_leases boolean;
 BEGIN
+    EXECUTE format('SELECT * FROM %s.snowflake_registry_enter()', own) INTO reg;
     IF longest_lease IS NULL OR longest_lease < interval '0' OR (layout IS NULL) <> (last_shard IS NULL)
        OR last_shard NOT BETWEEN 0 AND 1048575 THEN
         RAISE invalid_parameter_value USING
@@ -710,7 +739,9 @@ BEGIN
             HINT = 'Give the longest "snowflake.lease" of all servers; ''0'' if no server ever leased a shard in this layout. A layout comes with its last shard.';
     END IF;
     IF layout <> reg.layout OR last_shard <> reg.last_shard THEN
-        IF EXISTS (SELECT FROM @extschema@.snowflake_registry_shards AS s WHERE s.lease_until > clock_timestamp()) THEN
+        EXECUTE format('SELECT EXISTS (SELECT FROM %s.snowflake_registry_shards AS s WHERE s.lease_until > clock_timestamp())', own)
+           INTO has_leases;
+        IF has_leases THEN
             RAISE object_in_use USING
                 MESSAGE = 'the snowflake registry has leases in another layout',
                 DETAIL = format('Its layout is "%s", with shards 0 to %s.', reg.layout, reg.last_shard),
@@ -718,14 +749,15 @@ BEGIN
         END IF;
         reg.first_unused := 0;
     END IF;
-    reg.layout := coalesce(layout, reg.layout);
-    reg.last_shard := coalesce(last_shard, reg.last_shard);
-    reg.longest_lease := greatest(reg.longest_lease, longest_lease);
-    reg.is_open := true;
-    reg := @extschema@.snowflake_registry_fence_until(reg, clock_timestamp() + longest_lease, 'Somebody has opened it.');
-    CREATE OR REPLACE VIEW @extschema@.snowflake_registry_in_use AS
-        SELECT l.shard, l.host, l.lease_until FROM @extschema@.snowflake_registry_leases AS l WHERE l.time_left > interval '0';
-    COMMENT ON VIEW @extschema@.snowflake_registry_in_use IS 'the leases in force; made by snowflake_registry_open(), so that nobody drops them by mistake';
+    EXECUTE format('UPDATE %s.snowflake_registry_state AS r SET layout = coalesce($1, r.layout), last_shard = coalesce($2, r.last_shard), '
+                   'longest_lease = greatest(r.longest_lease, $3), first_unused = $4, is_open = true', own)
+      USING layout, last_shard, longest_lease, reg.first_unused;
+    EXECUTE format('SELECT f.* FROM %1$s.snowflake_registry_state AS r CROSS JOIN LATERAL %1$s.snowflake_registry_fence_until(r, $1, $2) AS f', own)
+       INTO reg USING clock_timestamp() + longest_lease, 'Somebody has opened it.'::text;
+    EXECUTE format('CREATE OR REPLACE VIEW %1$s.snowflake_registry_in_use AS '
+                   'SELECT l.shard, l.host, l.lease_until FROM %1$s.snowflake_registry_leases AS l WHERE l.time_left > interval ''0''', own);
+    EXECUTE format('COMMENT ON VIEW %s.snowflake_registry_in_use IS %L', own,
+                   'the leases in force; made by snowflake_registry_open(), so that nobody drops them by mistake');
     RETURN reg.not_before;
 END
 $$;
@@ -737,11 +769,14 @@ CREATE FUNCTION @extschema@.snowflake_registry_fence(longest_lease interval DEFA
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    reg @extschema@.snowflake_registry_state := @extschema@.snowflake_registry_enter();
+    own regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
+    ends timestamptz;
 BEGIN
-    reg := @extschema@.snowflake_registry_fence_until(reg,
-        clock_timestamp() + coalesce(longest_lease, @extschema@.snowflake_registry_longest(reg)), 'Somebody asked for it.');
-    RETURN reg.not_before;
+    EXECUTE format('SELECT %s.snowflake_registry_enter()', own);
+    EXECUTE format('SELECT f.not_before FROM %1$s.snowflake_registry_state AS r CROSS JOIN LATERAL '
+                   '%1$s.snowflake_registry_fence_until(r, clock_timestamp() + coalesce($1, %1$s.snowflake_registry_longest(r)), $2) AS f', own)
+       INTO ends USING longest_lease, 'Somebody asked for it.'::text;
+    RETURN ends;
 END
 $$;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_fence(interval) IS 'let no new lease begin before the end of all that the registry may have forgotten';
@@ -753,18 +788,18 @@ CREATE FUNCTION @extschema@.snowflake_registry_limit(max_lease interval, max_sha
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    reg @extschema@.snowflake_registry_state := @extschema@.snowflake_registry_enter();
+    own regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
 BEGIN
+    EXECUTE format('SELECT %s.snowflake_registry_enter()', own);
     IF max_lease <= interval '0' OR max_shards < 1 THEN
         RAISE invalid_parameter_value USING
             MESSAGE = 'a limit of the snowflake registry is too low',
             DETAIL = format('A lease of %s and %s shards would let no server mint.', max_lease, max_shards);
     END IF;
-    reg.max_lease := max_lease;
-    reg.max_shards := max_shards;
-    reg.longest_lease := least(reg.longest_lease, greatest(max_lease,
-        (SELECT max(s.lease_until) FROM @extschema@.snowflake_registry_shards AS s) - clock_timestamp()));
-    PERFORM @extschema@.snowflake_registry_write(reg);
+    EXECUTE format('UPDATE %1$s.snowflake_registry_state AS r SET max_lease = $1, max_shards = $2, longest_lease = least(r.longest_lease, '
+                   'greatest($1, (SELECT max(s.lease_until) FROM %1$s.snowflake_registry_shards AS s) - clock_timestamp()))', own)
+      USING max_lease, max_shards;
+    EXECUTE format('SELECT %1$s.snowflake_registry_write(r) FROM %1$s.snowflake_registry_state AS r', own);
 END
 $$;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_limit(interval, int) IS 'set how long a lease can be, and how many shards a server can have';
@@ -775,17 +810,18 @@ CREATE FUNCTION @extschema@.snowflake_registry_reserve(shard int, reason text) R
     LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
     SET search_path = pg_catalog, pg_temp
 AS $$
-#variable_conflict use_column
 DECLARE
-    reg   @extschema@.snowflake_registry_state := @extschema@.snowflake_registry_enter();
-    lease @extschema@.snowflake_registry_leases;
+    own   regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
+    reg   record;              -- the state
+    lease record;              -- of the shard
 BEGIN
+    EXECUTE format('SELECT * FROM %s.snowflake_registry_enter()', own) INTO reg;
     IF $1 NOT BETWEEN 0 AND coalesce(reg.last_shard, 1048575) THEN
         RAISE invalid_parameter_value USING
             MESSAGE = format('the layout has no shard %s', $1),
             DETAIL = format('Its shards are 0 to %s.', coalesce(reg.last_shard, 1048575));
     END IF;
-    SELECT * INTO lease FROM @extschema@.snowflake_registry_leases AS l WHERE l.shard = $1;
+    EXECUTE format('SELECT * FROM %s.snowflake_registry_leases AS l WHERE l.shard = $1', own) INTO lease USING $1;
     IF lease.lease_until > clock_timestamp() THEN
         RAISE object_in_use USING
             MESSAGE = format('shard %s is leased', $1),
@@ -801,8 +837,8 @@ BEGIN
             MESSAGE = 'the snowflake registry is not open, and does not know who mints on this shard',
             HINT = 'Mint on it after the time that snowflake_registry_open() returns.';
     END IF;
-    INSERT INTO @extschema@.snowflake_registry_shards AS s (shard, reserved_for) VALUES ($1, $2)
-    ON CONFLICT (shard) DO UPDATE SET reserved_for = excluded.reserved_for;
+    EXECUTE format('INSERT INTO %s.snowflake_registry_shards (shard, reserved_for) VALUES ($1, $2) '
+                   'ON CONFLICT (shard) DO UPDATE SET reserved_for = excluded.reserved_for', own) USING $1, $2;
 END
 $$;
 
@@ -811,13 +847,15 @@ CREATE FUNCTION @extschema@.snowflake_registry_unreserve(shard int) RETURNS void
     LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
     SET search_path = pg_catalog, pg_temp
 AS $$
-#variable_conflict use_column
+DECLARE
+    own regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
+    was integer;
 BEGIN
-    PERFORM @extschema@.snowflake_registry_enter();
-    UPDATE @extschema@.snowflake_registry_shards AS s
-       SET reserved_for = NULL, lease_until = greatest(s.lease_until, clock_timestamp())
-     WHERE s.shard = $1 AND s.reserved_for IS NOT NULL;
-    IF NOT FOUND THEN
+    EXECUTE format('SELECT %s.snowflake_registry_enter()', own);
+    EXECUTE format('UPDATE %s.snowflake_registry_shards AS s '
+                   '   SET reserved_for = NULL, lease_until = greatest(s.lease_until, clock_timestamp()) '
+                   ' WHERE s.shard = $1 AND s.reserved_for IS NOT NULL RETURNING s.shard', own) INTO was USING $1;
+    IF was IS NULL THEN
         RAISE undefined_object USING MESSAGE = format('shard %s is not reserved', $1);
     END IF;
 END
@@ -828,13 +866,13 @@ CREATE FUNCTION @extschema@.snowflake_registry_revoke(shard int) RETURNS timesta
     LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
     SET search_path = pg_catalog, pg_temp
 AS $$
-#variable_conflict use_column
 DECLARE
+    own regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
     ends timestamptz;
 BEGIN
-    PERFORM @extschema@.snowflake_registry_enter();
-    UPDATE @extschema@.snowflake_registry_shards AS s SET is_revoked = true
-     WHERE s.shard = $1 AND s.lease_until > clock_timestamp() RETURNING s.lease_until INTO ends;
+    EXECUTE format('SELECT %s.snowflake_registry_enter()', own);
+    EXECUTE format('UPDATE %s.snowflake_registry_shards AS s SET is_revoked = true '
+                   ' WHERE s.shard = $1 AND s.lease_until > clock_timestamp() RETURNING s.lease_until', own) INTO ends USING $1;
     IF ends IS NULL THEN
         RAISE undefined_object USING MESSAGE = format('shard %s is not leased', $1);
     END IF;
@@ -865,10 +903,11 @@ CREATE FUNCTION @extschema@.snowflake_registry_grant(role regrole) RETURNS void
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+    own regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
     function regprocedure;
 BEGIN
-    EXECUTE format('GRANT USAGE ON SCHEMA %s TO %s', '@extschema@', role);
-    FOR function IN SELECT @extschema@.snowflake_registry_functions('_(lease|release)$'::text) LOOP
+    EXECUTE format('GRANT USAGE ON SCHEMA %s TO %s', own, role);
+    FOR function IN EXECUTE format('SELECT %s.snowflake_registry_functions($1)', own) USING '_(lease|release)$'::text LOOP
         EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', function, role);
     END LOOP;
 END

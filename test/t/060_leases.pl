@@ -189,7 +189,7 @@ CREATE EXTENSION snowflake_registry;
 SELECT snowflake_registry_grant('ids');
 SELECT snowflake_registry_open('0');
 DO $$ BEGIN
-    EXECUTE replace(replace(pg_get_functiondef('snowflake_registry_call'::regproc), '''held'', s.shard', '''held'', s.shard + 5000'),
+    EXECUTE replace(replace(pg_get_functiondef('snowflake_registry_call'::regproc), 'held'''', s.shard', 'held'''', s.shard + 5000'),
         'loss IS NOT NULL', 'false');    -- what the server brings is another registry's
 END $$;
 SQL
