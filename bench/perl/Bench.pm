@@ -17,7 +17,7 @@ use File::Path qw(rmtree);
 
 our @EXPORT = qw(
   by_mode measurement turns run_rounds record record_machine
-  output_of start_server make_subjects query timed pgbench pgbench_output has restart_server reload_server table_of keys_here
+  output_of start_server make_subjects query timed pgbench pgbench_output has restart_server table_of keys_here
 );
 
 our $mode;    # smoke, quick or whole
@@ -235,17 +235,6 @@ sub restart_server
 	my (%settings) = @_;
 
 	output_of('pg_ctl', 'restart', '--wait', '--silent', "--log=$ENV{HOME}/server.log", '--options=' . options(%settings));
-	return;
-}
-
-# Change a setting of the server without a restart; clients that come later have it.
-sub reload_server
-{
-	my ($statement) = @_;
-	my $before = query('SELECT pg_conf_load_time()');
-
-	query([ $statement, 'SELECT pg_reload_conf()' ]);
-	while (query('SELECT pg_conf_load_time()') eq $before) { select(undef, undef, undef, 0.01) }
 	return;
 }
 

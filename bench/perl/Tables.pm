@@ -121,9 +121,13 @@ sub tables
 		},
 		backends => {
 			title => 'Million ids per second',
-			columns => [ 'snowflake', 'sessions apart', 'one shard', @keys[ 1 .. 4 ] ],
-			rows => [ map { minting($_, '') } 1, 2, 4, 16, 64, 150 ],
+			columns => [ 'snowflake', 'one shard', @keys[ 1 .. 4 ] ],
+			rows => [ map { minting($_, '') } 1, 4, 16, 64, 128 ],
 			plot => 'linear',
+		},
+		order => {
+			columns => [ 'snowflake', 'sessions apart', 'nextval, CACHE 1' ],
+			rows => [ map { row(count_of($_, 'session'), 'million ids/s', 'order, ids/s', $_, $million) } 1, 2, 4, 16, 64, 150 ],
 		},
 		insert => {
 			title => 'INSERT of a row: thousand rows per second',
