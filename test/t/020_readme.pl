@@ -67,7 +67,7 @@ SELECT format('| `%s` | %s | %s ms | `%s` | %s | %s | %s | %s |', name,
 	fields, shards, capacity, expires_at::date, source)
 FROM snowflake_layouts
 SQL
-has_rows(<<'SQL', 8, 'settings');
+has_rows(<<'SQL', 9, 'settings');
 SELECT format('| `%s` | %s | %s |', name, context,
 	CASE WHEN boot_val = '' THEN 'empty'
 		WHEN unit = 'ms' THEN format('`%ss`', boot_val::int / 1000)

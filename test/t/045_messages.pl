@@ -43,6 +43,7 @@ sub pattern_of
 	my ($text) = @_;
 	my $pattern = '';
 
+	$text =~ s/\@extschema\@/%s/g;    # which CREATE EXTENSION replaces
 	for my $piece (split(/(%%|%[-.*\d]*(?:ll|l|z)?[a-zA-Z])/, $text))
 	{
 		$pattern .=
