@@ -10,9 +10,11 @@
 # The soak goes in phases of some faults each.  After each, all is mended, the clients
 # come to their end, and all that they got is compared with all that is stored:
 #	- no id came twice, to whomever, from whichever server, in this phase or before
-#	- the ids of a session increase, and those of a shard, over all sessions
+#	- the ids of a session increase, those of a shard, and those of all sessions that name
+#	  no shard, in the order of their calls
 #	- no id is later than the clock of the server that minted it
 #	- through each feed, each row that is there came once, in order
+#	- no mark of a server goes back, but where history is lost
 #	- each row is found by its id, through partitions by shard and by time
 #	- who got no id got an error, and each error is one that says why
 #
@@ -744,7 +746,8 @@ sub has_read_all
 	return !grep { !$read{$_} } @ends;
 }
 
-# Each row came once, in order; "has_lost": and others may have, that are gone.
+# Each row came once, in order, and no mark went back; "has_lost": and others may have come
+# that are gone, of a history that is lost.
 sub feed_is_good
 {
 	my ($name, $rows, %options) = @_;
@@ -757,7 +760,10 @@ sub feed_is_good
 	my $twice = grep { $times{$_} > 1 } keys %times;
 	my $alien = $options{has_lost} ? 0 : grep { !$there{$_} } keys %times;
 	my $in_order = !grep { $read[ $_ - 1 ] >= $read[$_] } 1 .. $#read;
+	my @marks = $options{has_lost} ? () : marks_read($dir, $name);
+	my @back = grep { $marks[ $_ - 1 ] > $marks[$_] } 1 .. $#marks;
 
+	is(@back, 0, "$name: of " . @marks . ' marks, none goes back') or say_so("$name: seed $seed: marks back: @marks[map { ($_ - 1, $_) } @back]");
 	is("$missed missed, $twice twice, $alien that are not there, " . ($in_order ? 'in order' : 'out of order'),
 		'0 missed, 0 twice, 0 that are not there, in order', "$name: " . @$rows . ' rows')
 	  or say_so("$name: seed $seed: $missed missed, $twice twice, $alien alien");
@@ -884,7 +890,7 @@ sub end_phase
 		feed_is_good("read.$place->{name}.standby", \@rows) if $place->{standby};
 		delete $place->{has_lost};
 		each_is_found($_, 'events'), each_is_found($_, 'clicks') for $place->{node};
-		mint_log_is_sound($place->{node}, 'minted', count_of($place->{node}, 'minted'), partition => 'snowflake_shard(id)', label => $place->{name});
+		mint_log_is_sound($place->{node}, 'minted', count_of($place->{node}, 'minted'), label => $place->{name});
 	}
 	feed_is_good('read.archive', \@merged);
 	is(join(' ', sort { $a <=> $b } rows_of($archive, 'events')), join(' ', sort { $a <=> $b } @merged), 'the subscriber has the rows of all');

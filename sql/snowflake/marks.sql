@@ -16,7 +16,7 @@
 -- A mark that was true stays true.  So the greater of two is stored, in whatever
 -- order they are.  But one that is after the horizon was never this server's: it came
 -- from another layout, or from a server that this one was restored from, and ids
--- below it may still be minted.  It is replaced.
+-- below it may still be minted.  It is replaced, with a warning.
 --
 -- The default of "marks" is worked out where the function is called, and so by the
 -- caller's search_path.  Who finds the row locked, by another call whose transaction
@@ -35,6 +35,8 @@ CREATE FUNCTION @extschema@.snowflake_publish_mark(server text DEFAULT NULL,
 AS $$
 DECLARE
     own    regnamespace;    -- the extension's schema
+    name   text := coalesce(server, (SELECT format('%s/%s', system_identifier, current_database()) FROM pg_control_system()));
+    before bigint;
     stored bigint;
 BEGIN
     SELECT extnamespace INTO STRICT own FROM pg_extension WHERE extname = 'snowflake';
@@ -45,6 +47,7 @@ BEGIN
             DETAIL = 'The search_path finds no table "snowflake_marks", and no other one is named.',
             HINT = 'CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint NOT NULL, published_at timestamptz NOT NULL)';
     END IF;
+    EXECUTE format('SELECT mark FROM %s WHERE server = $1', marks) INTO before USING name;
     EXECUTE format('INSERT INTO %1$s AS published (server, mark, published_at) '
                    'VALUES ($1, %2$s.snowflake_settled(), clock_timestamp()) '
                    'ON CONFLICT (server) DO UPDATE '
@@ -53,7 +56,13 @@ BEGIN
                    'published_at = excluded.published_at '
                    'RETURNING mark', marks, own)
         INTO stored
-        USING coalesce(server, (SELECT format('%s/%s', system_identifier, current_database()) FROM pg_control_system()));
+        USING name;
+    IF stored < before THEN
+        RAISE WARNING USING
+            MESSAGE = format('the stored mark %s of server "%s" is replaced by %s', before, name, stored),
+            DETAIL = 'It is after all ids that this server may have minted: it is of another layout, of another server, or of a history that is lost.',
+            HINT = 'Let readers that went by the stored mark read again from the new one on.';
+    END IF;
     RETURN stored;
 END
 $$;

@@ -21,7 +21,7 @@ use SnowflakeTest;
 use Time::HiRes qw(sleep);
 
 our @EXPORT = qw(
-  create_soak_tables point_at begin_client end_clients writer_of reader_of ids_read
+  create_soak_tables point_at begin_client end_clients writer_of reader_of ids_read marks_read
   read_what_clients_got one_of
 );
 
@@ -170,8 +170,8 @@ sub writer_of
 	};
 }
 
-# --- What a reader does: it reads the rows of "rows" below a mark, and prints their ids.
-# --- With "publish" it publishes the mark of that server first.
+# --- What a reader does: it reads the rows of "rows" below a mark, and prints their ids,
+# --- and the mark.  With "publish" it publishes the mark of that server first.
 
 sub reader_of
 {
@@ -181,13 +181,20 @@ sub reader_of
 	return sub {
 		my $last = (ids_read($dir, $name))[-1] // $options{last} // 0;
 		my $poll = <<"SQL";
-${publish}SELECT coalesce(string_agg(id::text, E'\\n' ORDER BY id), '') AS ids, coalesce(max(id), :last) AS last
+${publish}SELECT coalesce(string_agg(id::text, E'\\n' ORDER BY id), '') AS ids, coalesce(max(id), :last) AS last, ($mark) AS mark
   FROM (SELECT id FROM $rows WHERE id > :last AND id < ($mark) ORDER BY id LIMIT 2000) AS page \\gset
 \\echo :ids
+\\echo mark :mark
 SELECT pg_sleep(0.25) \\g /dev/null
 SQL
 		return "\\set last $last\n" . $poll x 12;
 	};
+}
+
+sub marks_read
+{
+	my ($dir, $name) = @_;
+	return -e "$dir/$name" ? slurp_file("$dir/$name") =~ /^mark (-?\d+)$/mg : ();
 }
 
 sub ids_read

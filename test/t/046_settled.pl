@@ -221,6 +221,16 @@ like($old->{err}, qr/ERROR:  the snapshot is too old to tell which ids are settl
 	'and is told what to do');
 is($node->safe_psql('postgres', 'SELECT snowflake_settled() IS NOT NULL'), 't', 'a new snapshot is as good as ever');
 
+# --- A stored mark that this server cannot have had
+
+$node->safe_psql('postgres', q(INSERT INTO snowflake_marks VALUES ('here', 9e18, now())));
+my (undef, $stored, $warning) = $node->psql('postgres', q(\set VERBOSITY verbose
+SELECT snowflake_publish_mark('here')));
+like($warning, qr/WARNING:  01000: the stored mark 9000000000000000000 of server "here" is replaced by $stored\nDETAIL:  It is after all ids that this server may have minted/,
+	'a mark of another history is replaced, with a warning');
+(undef, undef, $warning) = $node->psql('postgres', q(SELECT snowflake_publish_mark('here')));
+is($warning, '', 'its own is not');
+
 # --- Renewals, where the reader begins the ticks
 #
 # The renewal is due half of the reserve before the horizon, and the reader does
