@@ -1,7 +1,5 @@
 /*
- * compat.h -- every difference between PostgreSQL 15 and 19 that the code
- * meets, and the rules that a test switches off.
- *
+ * compat.h -- every difference between PostgreSQL 15 and 19 that the code meets.
  * Nothing else in src/ looks at the server's version.
  */
 #ifndef SNOWFLAKE_COMPAT_H
@@ -153,17 +151,6 @@ latest_completed_xid(void)
 #define named_wait_event(name) WaitEventExtensionNew(name)
 #else
 #define named_wait_event(name) PG_WAIT_EXTENSION
-#endif
-
-/*
- * A build with -DSNOWFLAKE_FAULT=NAME breaks the rule at FAULT(NAME), and no
- * other one.  In an ordinary build FAULT() is false, and nothing of it is in the
- * objects.  test/hard/faults.pl says which test finds each fault.
- */
-#ifdef SNOWFLAKE_FAULT
-#define FAULT(name) (strcmp(CppAsString2(SNOWFLAKE_FAULT), #name) == 0)
-#else
-#define FAULT(name) false
 #endif
 
 #endif /* SNOWFLAKE_COMPAT_H */

@@ -67,7 +67,6 @@
 #include "utils/timestamp.h"
 
 #include "clock.h"
-#include "compat.h"
 #include "horizon.h"
 #include "layout.h"
 #include "lease_table.h"
@@ -113,9 +112,7 @@ close_cleanly(int code, Datum arg)
 	if (code != 0 || pg_atomic_read_u64(&bounds->renew) ==
 						 pg_atomic_read_u64(&bounds->found_horizon))
 		return; /* nothing was stored */
-	server_make_record(
-		&record,
-		layout_time_of_tick(layout, latest + !FAULT(stop_after_latest)));
+	server_make_record(&record, layout_time_of_tick(layout, latest + 1));
 	if (!record_write_file(HORIZON_RECORD, &record, &trouble))
 		record_report(LOG, &trouble);
 }
@@ -262,7 +259,7 @@ wait_for_standbys(XLogRecPtr lsn)
 {
 	int64 began_us = steady_clock_us();
 
-	if (FAULT(standby_before_bound) || !is_standby_behind(lsn))
+	if (!is_standby_behind(lsn))
 		return;
 	show_wait(WAITS_FOR_STANDBY);
 	do
@@ -285,11 +282,9 @@ store_record(const Record *record, Trouble *trouble)
 	XLogRecPtr lsn;
 
 	show_wait(WAITS_FOR_DISK);
-	if (!FAULT(file_written) &&
-		!record_write_file(HORIZON_RECORD, record, trouble))
+	if (!record_write_file(HORIZON_RECORD, record, trouble))
 		return false;
-	lsn = FAULT(page_logged) ? InvalidXLogRecPtr :
-							   record_log_page(HORIZON_RECORD, record);
+	lsn = record_log_page(HORIZON_RECORD, record);
 	if (lsn != InvalidXLogRecPtr)
 		wait_for_standbys(lsn);
 	return true;
@@ -347,9 +342,7 @@ open_horizon(Trouble *trouble)
 	if (bounds_are_known() || server_layout_differs())
 		return true;
 	leases_heed_settings();
-	found = FAULT(horizon_found) ?
-				0 :
-				layout_first_tick_from(settings_layout(), server_horizon());
+	found = layout_first_tick_from(settings_layout(), server_horizon());
 	bounds_raise(&bounds->found_horizon, found);
 	bounds_raise(&bounds->latest, found);
 	bounds_raise(&bounds->renew, found);
@@ -425,8 +418,6 @@ renew_horizon(int64 wanted_tick, Trouble *trouble)
 															  3 * expected_us);
 		TimestampTz horizon = layout_time_of_tick(layout, tick);
 
-		if (FAULT(file_before_bound))
-			leases_raise_horizon(tick);
 		if (horizon > server_horizon() && !store_horizon(horizon, trouble))
 			return false;
 		bounds_raise(&bounds->renew,

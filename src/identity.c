@@ -45,7 +45,6 @@
 
 #include "access/xlog.h"
 
-#include "compat.h"
 #include "identity.h"
 
 #define STABLE_FILE "PG_VERSION"
@@ -204,8 +203,7 @@ is_elsewhere(const Identity *here, const Identity *recorded, char *evidence)
 			"its horizon was written under system identifier " UINT64_FORMAT
 			", and its own is " UINT64_FORMAT,
 			recorded->system, here->system);
-	else if (FAULT(clone_by_birth) ? false :
-			 knows_births		   ? here->born != recorded->born :
+	else if (knows_births ? here->born != recorded->born :
 							knows_inodes && here->inode != recorded->inode)
 		strlcpy(evidence, "the files of its data directory were copied", size);
 	else if (here->host[0] != '\0' && recorded->host[0] != '\0' &&

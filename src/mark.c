@@ -324,8 +324,6 @@ lock_for_restart(const Minted *transaction)
 		(uint64) layout_time_of_tick(server_layout(), transaction->tick);
 	LOCKTAG tag;
 
-	if (FAULT(prepared_locked))
-		return;
 	SET_LOCKTAG_ADVISORY(tag, transaction->database, (uint32) (time >> 32),
 						 (uint32) time, LOCK_KIND);
 	(void) LockAcquire(&tag, ShareLock, false, false);
@@ -335,7 +333,7 @@ lock_for_restart(const Minted *transaction)
 static void
 prepare(const Minted *transaction)
 {
-	if (prepared_size() == 0 || FAULT(prepared_entered))
+	if (prepared_size() == 0)
 		return; /* the server will refuse it */
 	lock_for_restart(transaction);
 	LWLockAcquire(mark_lock, LW_EXCLUSIVE);
@@ -403,13 +401,8 @@ at_transaction_event(XactEvent event, void *arg)
 	mine.xid = GetTopFullTransactionIdIfAny();
 	if (event == XACT_EVENT_PRE_PREPARE)
 		prepare(&mine); /* which has an xid by now, if it had none */
-	if (event == XACT_EVENT_COMMIT)
-	{
-		if (FAULT(ring_before_clear))
-			session_release_mark();
-		if (FullTransactionIdIsValid(mine.xid) && !FAULT(ring_entered))
-			enter_ring(&mine);
-	}
+	if (event == XACT_EVENT_COMMIT && FullTransactionIdIsValid(mine.xid))
+		enter_ring(&mine);
 	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT ||
 		event == XACT_EVENT_PREPARE)
 		session_release_mark();
@@ -461,8 +454,7 @@ view_of(Snapshot snapshot)
 	FullTransactionId next = ReadNextFullTransactionId();
 	View view = {.snapshot = snapshot, .xmin = in_full(snapshot->xmin, next)};
 
-	if (!FAULT(imported) &&
-		(has_imported || (am_walsender && IsolationUsesXactSnapshot())))
+	if (has_imported || (am_walsender && IsolationUsesXactSnapshot()))
 		view.sees_after = view.xmin;
 	else
 	{
@@ -519,8 +511,7 @@ read_entry(uint64 ticket, RingEntry *copy, bool *is_lost)
 	copy->after = entry->after;
 	copy->transaction = entry->transaction;
 	pg_read_barrier();
-	*is_lost = !FAULT(ring_read_whole) &&
-			   pg_atomic_read_u64(&entry->state) != WRITTEN(ticket);
+	*is_lost = pg_atomic_read_u64(&entry->state) != WRITTEN(ticket);
 	return true;
 }
 
@@ -538,8 +529,6 @@ note_unseen_ended(const View *view, int64 *first)
 
 		if (!is_lost && !read_entry(tickets - i, &entry, &is_lost))
 			continue;
-		if (is_lost && FAULT(ring_lost))
-			return;
 		if (is_lost)
 			report_old_snapshot(
 				psprintf("More than %d transactions that minted ids have "
@@ -571,12 +560,11 @@ raise_latest_tick(const Layout *layout)
 	renew = (int64) pg_atomic_read_u64(&bounds->renew);
 	if (tick >= renew)
 		horizon_ask_for_renewal(tick);
-	bounds_raise(&bounds->latest,
-				 FAULT(mark_on_disk) ? tick : Min(tick, renew));
+	bounds_raise(&bounds->latest, Min(tick, renew));
 	horizon = (int64) pg_atomic_read_u64(&bounds->horizon);
 	horizon = Max(renew, horizon);
 	latest = (int64) pg_atomic_read_u64(&bounds->latest);
-	return FAULT(mark_on_disk) ? latest : Min(latest, horizon);
+	return Min(latest, horizon);
 }
 
 /* The first tick that is not settled: see above. */
@@ -584,22 +572,16 @@ static int64
 unsettled_tick(const Layout *layout, const View *view)
 {
 	int64 first = raise_latest_tick(layout);
+	int64 held;
 
 	learn_prepared();
 	pg_memory_barrier();
-	if (FAULT(slots_before_ring))
-		note_unseen_ended(view, &first);
-	if (!FAULT(slots_read))
-	{
-		int64 held = sessions_first_mark_tick(MyDatabaseId);
-
-		first = Min(first, held);
-	}
+	held = sessions_first_mark_tick(MyDatabaseId);
+	first = Min(first, held);
 	pg_read_barrier();
 	note_unseen_prepared(view, &first);
 	pg_read_barrier();
-	if (!FAULT(slots_before_ring))
-		note_unseen_ended(view, &first);
+	note_unseen_ended(view, &first);
 	return first;
 }
 
@@ -629,7 +611,7 @@ mark_of(Snapshot snapshot)
 		elog(ERROR, "cannot tell which ids are settled without a snapshot");
 	if (snapshot->takenDuringRecovery)
 		report_old_snapshot("The snapshot was taken during recovery.");
-	if (FAULT(one_mark) || snapshot->snapXactCompletionCount == 0)
+	if (snapshot->snapXactCompletionCount == 0)
 	{
 		View view = view_of(snapshot);
 

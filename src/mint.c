@@ -262,8 +262,7 @@ wait_for_horizon(int64 tick)
 static pg_noinline void
 begin_tick(int64 tick)
 {
-	if (!FAULT(latest_raised))
-		bounds_raise(&bounds->latest, tick);
+	bounds_raise(&bounds->latest, tick);
 	if (tick >= (int64) pg_atomic_read_u64(&bounds->renew))
 		horizon_ask_for_renewal(tick);
 }
@@ -310,9 +309,9 @@ read_tick(void)
 			set_current_tick(now);
 		if (likely(current_tick.number == latest && latest < horizon))
 			return;
-		if (current_tick.number < latest && !FAULT(clock_behind))
+		if (current_tick.number < latest)
 			wait_for_clock(now, latest);
-		else if (current_tick.number >= horizon && !FAULT(horizon_kept))
+		else if (current_tick.number >= horizon)
 			wait_for_horizon(current_tick.number);
 		else
 		{
@@ -355,13 +354,12 @@ take(int32 shard, int64 least)
 
 	if (unlikely(settings_spread > 0))
 		first = spread_position();
-	if (!FAULT(shard_lock))
-		SpinLockAcquire(&state->lock);
+	SpinLockAcquire(&state->lock);
 	last = state->last;
-	position = Max(FAULT(successor) ? last : last + 1, least);
+	position = Max(last + 1, least);
 	if (unlikely(position <= tick.first))
 		position = first;
-	if (likely(position <= tick.last) || FAULT(tick_begun))
+	if (likely(position <= tick.last))
 	{
 		state->last = position;
 		state->counters.minted++;
@@ -373,8 +371,6 @@ take(int32 shard, int64 least)
 	{
 		state->counters.exhausted++;
 		id = EXHAUSTED;
-		if (FAULT(wait_unlocked))
-			pg_usleep(my_layout->tick_us);
 	}
 	SpinLockRelease(&state->lock);
 	return id;

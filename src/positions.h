@@ -78,13 +78,9 @@ bounds_read(int64 *horizon, int64 *latest)
 {
 	Bounds *shared = bounds;
 
-	if (!FAULT(horizon_read_first))
-		*horizon = (int64) pg_atomic_read_u64(&shared->horizon);
+	*horizon = (int64) pg_atomic_read_u64(&shared->horizon);
 	pg_read_barrier();
 	*latest = (int64) pg_atomic_read_u64(&shared->latest);
-	pg_read_barrier();
-	if (FAULT(horizon_read_first))
-		*horizon = (int64) pg_atomic_read_u64(&shared->horizon);
 }
 
 /* Is the horizon that was found at the start in force, and the server known? */

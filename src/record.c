@@ -135,7 +135,7 @@ parse(RecordKind kind, Record *record, const char *bytes, int length,
 	}
 	else if (length != whole)
 		snprintf(reason, size, "it has %d of %d bytes", length, whole);
-	else if (!FAULT(record_checksum) && record->crc != crc_of(record))
+	else if (record->crc != crc_of(record))
 		strlcpy(reason, "its checksum is wrong", size);
 	else
 	{
@@ -285,8 +285,7 @@ record_replace_file(const char *file, const char *temp_file, const void *bytes,
 	 * final name.  The temporary file is on disk already, and each fsync is a
 	 * wait for the disk.
 	 */
-	if (!FAULT(record_synced) &&
-		fsync_fname_ext(temp_file, false, false, DEBUG1) != 0)
+	if (fsync_fname_ext(temp_file, false, false, DEBUG1) != 0)
 		return record_not_stored(trouble, "fsync", temp_file);
 	if (rename(temp_file, file) != 0)
 		return record_not_stored(trouble, "rename", temp_file);

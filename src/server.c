@@ -52,7 +52,6 @@
 #include "utils/timestamp.h"
 
 #include "clock.h"
-#include "compat.h"
 #include "errors.h"
 #include "identity.h"
 #include "record.h"
@@ -107,8 +106,7 @@ has_later_layout(const Record *record, const Record *known)
 {
 	if (!tells_layout(record) || !tells_layout(known))
 		return tells_layout(record);
-	if (record->layout_changes != known->layout_changes &&
-		!FAULT(layout_changes))
+	if (record->layout_changes != known->layout_changes)
 		return record->layout_changes > known->layout_changes;
 	return record->horizon >= known->horizon;
 }
@@ -128,8 +126,7 @@ merge_record(const Record *record, Record *known)
 static bool
 agrees_with_setting(const Record *known)
 {
-	return FAULT(layout_guard) ||
-		   strcmp(known->layout, settings_layout_text()) == 0;
+	return strcmp(known->layout, settings_layout_text()) == 0;
 }
 
 static void
@@ -225,8 +222,7 @@ read_layout_file(void)
 	Record record;
 
 	if (record_read_file(LAYOUT_RECORD, &record, &server->layout_trouble) ==
-			RECORD_FOUND &&
-		!FAULT(layout_apart))
+		RECORD_FOUND)
 		merge_record(&record, &server->known);
 }
 
@@ -354,8 +350,8 @@ server_has_change(ServerChange *change)
 {
 	Record *record = &change->record;
 	bool	is_first = !tells_layout(&server->known);
-	bool	is_new = server->known.writer.incarnation == 0 ||
-				  (server->known.writer.standby && !FAULT(promoted_anew));
+	bool	is_new =
+		server->known.writer.incarnation == 0 || server->known.writer.standby;
 
 	*record = server->known;
 	change->accepts = pg_atomic_read_u32(&server->accepted);
@@ -461,8 +457,7 @@ server_shmem_startup(void)
 	log_layout(file);
 	if (file == RECORD_UNREADABLE)
 		record_report(LOG, &trouble);
-	if (!FAULT(evidence_stored))
-		store_evidence(file);
+	store_evidence(file);
 }
 
 /* --- What sessions use -------------------------------------------------- */
@@ -594,8 +589,7 @@ server_check_clone(void)
 {
 	Record known;
 
-	if (likely(!server_is_clone()) || !settings_refuse_clone ||
-		FAULT(clone_refused))
+	if (likely(!server_is_clone()) || !settings_refuse_clone)
 		return;
 	server_known(&known);
 	if (identity_is_clone(&known.writer))

@@ -120,8 +120,7 @@ session_hold_mark(void)
 	SessionSlot *slot = my_slot;
 
 	pg_atomic_write_u64(&slot->first_id, (uint64) NO_ID);
-	if (!FAULT(hold_locked))
-		SpinLockAcquire(&slot->lock);
+	SpinLockAcquire(&slot->lock);
 	pg_atomic_write_u64(&slot->mark_tick, pg_atomic_read_u64(&bounds->latest));
 	SpinLockRelease(&slot->lock);
 	my_hold = HOLDS_LATEST;

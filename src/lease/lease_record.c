@@ -26,7 +26,6 @@
 #include "port/pg_crc32c.h"
 #include "storage/fd.h"
 
-#include "compat.h"
 #include "lease_record.h"
 #include "settings.h"
 
@@ -95,7 +94,7 @@ is_whole(const LeaseHeader *header, size_t size)
 	return size >= sizeof(*header) && header->magic == LEASE_MAGIC &&
 		   header->version == LEASE_VERSION &&
 		   header->count <= (size - sizeof(*header)) / sizeof(Lease) &&
-		   (FAULT(lease_checksum) || header->crc == crc_of(header));
+		   header->crc == crc_of(header);
 }
 
 /*
@@ -122,10 +121,9 @@ lease_record_read(LeaseRecord *record)
 		reason = "its record of leases is of another layout";
 	else if (header->incarnation != record->incarnation)
 		reason = "its record of leases is another server's";
-	else if (!FAULT(lease_place) && strcmp(here.boot, header->place.boot) != 0)
+	else if (strcmp(here.boot, header->place.boot) != 0)
 		reason = "the machine was booted since";
-	else if (!FAULT(lease_place) &&
-			 !identity_same_place(&here, &header->place))
+	else if (!identity_same_place(&here, &header->place))
 		reason = "its data directory is in another place";
 	if (reason != NULL)
 		return reason;

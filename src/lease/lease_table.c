@@ -38,7 +38,6 @@
 #include "utils/timestamp.h"
 
 #include "clock.h"
-#include "compat.h"
 #include "layout.h"
 #include "lease_table.h"
 #include "positions.h"
@@ -129,7 +128,7 @@ leases_raise_horizon(int64 tick)
 
 	LWLockAcquire(lease_lock, LW_SHARED);
 	end = end_tick();
-	bounds_raise(&bounds->horizon, FAULT(lease_until) ? tick : Min(tick, end));
+	bounds_raise(&bounds->horizon, Min(tick, end));
 	LWLockRelease(lease_lock);
 }
 
@@ -223,8 +222,7 @@ close_dropped(const LeaseRecord *record)
 		if (find_same(&table->held[i].lease, record->lease, record->count,
 					  sizeof(Lease)) != NULL)
 			continue;
-		if (!FAULT(closed_before_release))
-			positions_close(table->held[i].lease.shard);
+		positions_close(table->held[i].lease.shard);
 		closed = true;
 	}
 	return closed;
@@ -241,10 +239,8 @@ can_count(const Lease *lease)
 	int64		  first = layout_first_tick_from(layout, lease->from);
 	int64		  end = layout_first_tick_from(layout, lease->until);
 
-	return (FAULT(lease_begun) ||
-			layout_time_of_tick(layout, first) <= GetCurrentTimestamp()) &&
-		   (FAULT(lease_past_horizon) ||
-			end >= (int64) pg_atomic_read_u64(&bounds->horizon));
+	return layout_time_of_tick(layout, first) <= GetCurrentTimestamp() &&
+		   end >= (int64) pg_atomic_read_u64(&bounds->horizon);
 }
 
 /*
@@ -270,7 +266,7 @@ write_table(const LeaseRecord *record, bool is_on_disk)
 
 		if (held.lease.kind == GIVEN_BACK)
 			continue;
-		if (is_on_disk || FAULT(renewal_stored))
+		if (is_on_disk)
 			held.is_counted =
 				(same != NULL && same->is_counted) || can_count(&held.lease);
 		else if (same != NULL)
@@ -313,8 +309,7 @@ open_counted(void)
 
 		if (!held->is_counted || positions_is_open(held->lease.shard))
 			continue;
-		positions_open(held->lease.shard,
-					   FAULT(lease_from) ? first : Max(first, from));
+		positions_open(held->lease.shard, Max(first, from));
 	}
 }
 

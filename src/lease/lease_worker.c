@@ -218,7 +218,7 @@ propose_fence(const char *arguments)
 		DatumGetUInt64(hash_any_extended((const unsigned char *) arguments,
 										 strlen(arguments), 0));
 
-	if (!FAULT(calls_differ) && caller->next != 0 && caller->call != call)
+	if (caller->next != 0 && caller->call != call)
 		note_fence();
 	if (caller->next != 0)
 		return true;
@@ -231,8 +231,7 @@ propose_fence(const char *arguments)
 static TimestampTz
 close_shard(int32 shard)
 {
-	if (!FAULT(closed_before_release))
-		positions_close(shard);
+	positions_close(shard);
 	return layout_time_of_tick(settings_layout(), positions_end(shard));
 }
 
@@ -320,7 +319,7 @@ note_accepted(const RegistryAnswer *answer)
 	LeaseCaller *caller = &mine.caller;
 
 	note_fence();
-	caller->confirmed = FAULT(fence_confirmed) ? 0 : caller->fence;
+	caller->confirmed = caller->fence;
 	if (caller->registry != 0 && caller->registry != answer->registry)
 		ereport(LOG,
 				(errmsg("another registry leases snowflake shards to this "
@@ -430,7 +429,7 @@ lease_shards(void)
 						   &answer, &report.failure))
 			return false;
 		note_answer(&answer, asked_us);
-		if (FAULT(clone_parts) || !answer.is_clone)
+		if (!answer.is_clone)
 			break;
 		if (is_new_holder)
 			return registry_fail(&report.failure, REGISTRY_INVALID,
@@ -445,7 +444,7 @@ lease_shards(void)
 	note_accepted(&answer);
 	take_over(&answer);
 	leases_note_reserved(answer.reserved);
-	return FAULT(lease_stored) || store();
+	return store();
 }
 
 /* Bring the leases in line with the settings. */

@@ -44,7 +44,6 @@
 #include "utils/guc.h"
 #include "utils/timestamp.h"
 
-#include "compat.h"
 #include "conninfo.h"
 #include "errors.h"
 #include "identity.h"
@@ -144,7 +143,7 @@ wait_for_socket(int event)
 	if (ShutdownRequestPending && shutdown_us == PG_INT64_MAX)
 		shutdown_us = now_us + SHUTDOWN_MS * US_PER_MS;
 	left_us = Min(deadline_us, shutdown_us) - now_us;
-	if (left_us <= 0 && !FAULT(registry_deadline))
+	if (left_us <= 0)
 		return false;
 	events = WaitLatchOrSocket(MyLatch,
 							   WL_LATCH_SET | WL_TIMEOUT |

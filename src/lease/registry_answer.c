@@ -28,7 +28,6 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "compat.h"
 #include "registry_answer.h"
 #include "shards.h"
 
@@ -151,8 +150,7 @@ read_shard_cell(const char *text, int32 last_shard, int32 *shard)
 
 	if (text == NULL)
 		return true;
-	if (!read_number(text, 0, FAULT(answer_range) ? PG_INT32_MAX : last_shard,
-					 &number))
+	if (!read_number(text, 0, last_shard, &number))
 		return false;
 	*shard = (int32) number;
 	return true;

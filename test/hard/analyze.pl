@@ -1,6 +1,7 @@
 # What programs see in src that no test can: twice.pl, cppcheck, clang-tidy and gcc
-# -fanalyzer must find nothing.  What they find wrongly is suppressed, each with its
-# reason: at the place, or in .clang-tidy where it is an idiom of the server.
+# -fanalyzer must find nothing, and each fault has its place.  What they find wrongly is
+# suppressed, each with its reason: at the place, or in .clang-tidy where it is an idiom of
+# the server.
 #
 # Needs gcc and the headers of a server.
 # Packages: cppcheck clang-tidy-14
@@ -10,6 +11,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/../perl";
 
+use Faults;
 use Test::More;
 use Tool;
 
@@ -28,5 +30,6 @@ my %command = (
 mkdir("$work/$_") or die "$work: $!" for 'src', 'src/lease';
 chdir($top) or die "$top: $!";
 succeeds('what is evaluated twice', $^X, "$FindBin::RealBin/twice.pl");
+is_deeply([ map { eval { planted($_) } ? () : "$_->{name}: $@" } faults() ], [], 'each fault of Faults.pm can be planted');
 succeeds("$_ of src", 'bash', '-o', 'pipefail', '-c', $command{$_}) for sort keys %command;
 done_testing();
