@@ -100,23 +100,22 @@ last_minted(const ShardState *state)
 /*
  * Let a shard be minted on from a tick on: at the soonest, from the one after the
  * latest tick.  In the latest one others may have found the shard closed, and have
- * minted on a higher one: see mint.c.  The latest tick is raised first, so that no
- * shard is ever ahead of it.
+ * minted on a higher one: see mint.c.  No shard is ever ahead of the latest tick, so
+ * this is after all ids of the shard.
  */
 void
 positions_open(int32 shard, int64 tick)
 {
 	const Layout *layout = settings_layout();
 	ShardState	 *state = &shards[shard].state;
-	int64		  latest;
-	int64		  before;
 
 	bounds_raise(&bounds->latest, tick - 1);
 	SpinLockAcquire(&state->lock);
-	latest = (int64) pg_atomic_read_u64(&bounds->latest);
-	before = layout_position(layout, latest, layout_last_sequence(layout));
 	if (state->last == NEVER)
-		state->last = state->opened = Max(state->before, before);
+		state->last = state->opened =
+			layout_position(layout,
+							(int64) pg_atomic_read_u64(&bounds->latest),
+							layout_last_sequence(layout));
 	SpinLockRelease(&state->lock);
 }
 

@@ -49,6 +49,16 @@ my @MODELS = (
 		],
 	},
 	{
+		name => 'order',
+		holds => [ [ 'one order for two sessions', '-DTICKS=3' ] ],
+		fails => 'gives a lesser id to a later call',
+		message => qr/assertion violated .*>floor/,
+		definitions => ['-DTICKS=3'],
+		switches => [
+			qw(OPEN_FROM_TICK READ_BEFORE_LOCK OPEN_BEFORE_NOTED LISTED_IF_OPEN NO_LOOK LOOK_BEFORE_TICK APART),
+		],
+	},
+	{
 		name => 'lease',
 		holds => [
 			[ 'leases, two servers and their clones, 4 ticks', '-DPLACES', '-DTICKS=4' ],
@@ -219,7 +229,8 @@ for (@switches)
 {
 	my ($model, $switch) = @$_;
 	my $good = fails($model, $switch);
-	my $what = !$good ? "does not: $model->{fails}" : $log =~ /violated .*found>=mark/ ? 'makes the mark go back' : $log =~ /violated .*mark/ ? 'misses a row' : 'mints an id twice';
+	my $what = !$good ? "does not: $model->{fails}" : $log =~ /violated .*>floor/ ? 'gives a lesser id to a later call'
+	  : $log =~ /violated .*found>=mark/ ? 'makes the mark go back' : $log =~ /violated .*mark/ ? 'misses a row' : 'mints an id twice';
 	my ($states) = $log =~ /^ *(\d+) states, stored/m;
 	ok($good, "$model->{name}: " . $switch =~ s/ .*//r . " $what, found in " . ($states // 0) . " states") or diag_log();
 }

@@ -54,7 +54,7 @@ my @FAULTS = (
 	# --- One order
 	[
 		'open_from_tick', 'a shard opens after the latest tick', '097_one_order',
-		'src/positions.c', 'latest = (int64) pg_atomic_read_u64(&bounds->latest);', 'latest = tick - 1;'
+		'src/positions.c', 'layout_position(layout, (int64) pg_atomic_read_u64(&bounds->latest),', 'layout_position(layout, tick - 1,'
 	],
 	[
 		'open_before_noted', 'a list that changes is noted before a shard is opened', '097_one_order',
