@@ -44,6 +44,7 @@ class Reader:
         self.findings = []
         self.read = 0  # statements
         self.where = ""
+        self.said = False  # to people: they read it first
 
     def complain(self, text):
         self.findings.append(f"{self.where}: {text}")
@@ -67,9 +68,9 @@ class Reader:
 
     # --- trees
 
-    def tree(self, node, known=()):
+    def tree(self, node):
         self.read += 1
-        queries = {n.ctename for n in walk(node) if isinstance(n, ast.CommonTableExpr)}.union(known)
+        queries = {n.ctename for n in walk(node) if isinstance(n, ast.CommonTableExpr)}
         locked = {id(n) for lock in walk(node) if isinstance(lock, ast.LockingClause) for n in walk(lock)}  # aliases
         for n in walk(node):
             if id(n) in locked:
@@ -86,7 +87,7 @@ class Reader:
             self.name("type", n.names)
 
     def on_FuncCall(self, n, queries):
-        self.name("function", n.funcname, queries)
+        self.name("function", n.funcname)
         if len(n.funcname) == 2 and n.funcname[0].sval == OWN:
             self.own_call(n.funcname[1].sval, n.args or ())
         elif n.funcname[-1].sval == "format":
@@ -138,6 +139,8 @@ class Reader:
     # --- calls of own functions
 
     def own_call(self, name, args):
+        if self.said:
+            return
         for place, arg in enumerate(args):
             if isinstance(arg, ast.NamedArgExpr):
                 arg = arg.arg
@@ -166,6 +169,8 @@ class Reader:
             for n in walk(s.stmt):
                 if isinstance(n, ast.DefineStmt):
                     self.made_here.add(n.defnames[-1].sval)
+                if isinstance(n, ast.CreateStmt):
+                    self.made_here.add(n.relation.relname)
                 if isinstance(n, ast.CreateFunctionStmt):
                     self.made_here.add(n.funcname[-1].sval)
                     self.signatures.setdefault(n.funcname[-1].sval, []).append(
@@ -176,6 +181,9 @@ class Reader:
             line = text.count("\n", 0, s.stmt_location + len(source) - len(source.lstrip())) + 1
             self.where = f"{path}:{line}"
             self.tree(s.stmt)
+            for n in walk(s.stmt):
+                if isinstance(n, ast.A_Const) and isinstance(n.val, ast.String) and n.val.sval in self.made_here:
+                    self.complain(f'"{n.val.sval}" is not qualified')
             if isinstance(s.stmt, ast.CreateFunctionStmt):
                 self.function(s.stmt, source)
             elif isinstance(s.stmt, ast.DoStmt):
@@ -234,8 +242,9 @@ class Reader:
         if not args or not isinstance(args[0], ast.A_Const) or not hasattr(args[0].val, "sval"):
             return
         text = args[0].val.sval
-        if re.sub(r"\(.*\)\Z", "", text) in self.made_here:
-            self.complain(f'"{text}" is not qualified')
+        for name in [re.sub(r"\(.*\)\Z", "", text), *re.findall(r"::(\w+)", text)]:
+            if name in self.made_here:
+                self.complain(f'"{name}" is not qualified in "{text}"')
         if not re.match(BEGINS, text):
             return
         fill = []
@@ -260,7 +269,6 @@ class Reader:
         text = re.sub(r"%(?:%|(\d+\$)?([sIL]))", put, text)
         places = sorted(set(fill))
         least = None  # findings, of the fillings with which the parser can read it
-        said = re.search(r";\s*\Z", text)  # to people, in whose search_path it is
         for start, *values in itertools.product(("", "ALTER TABLE pg_catalog.pg_class "), *[FILLINGS] * len(places)):
             candidate = start + text
             for place, value in zip(places, values):
@@ -270,8 +278,10 @@ class Reader:
             except ParseError:
                 continue
             self.findings, before = [], self.findings
+            self.said = text.rstrip().endswith(";")
             for s in statements:
-                self.tree(s.stmt, self.signatures if said else ())
+                self.tree(s.stmt)
+            self.said = False
             self.findings, found = before, self.findings
             if least is None or len(found) < len(least):
                 least = found
