@@ -39,7 +39,7 @@ sub registry_calls
 		'{%s}'::int[], '{%s}'::timestamptz[], '{%s}'::timestamptz[], %s, '{}'::int[], '1 min'::interval));
 	my $not_fenced = q(BEGIN; UPDATE OWN.snowflake_registry_state SET not_before = '-infinity'; UPDATE OWN.snowflake_registry_state SET writer = xmin; COMMIT);
 	return (
-		q(SELECT OWN.snowflake_registry_grant('ids'::regrole)), q(SELECT OWN.snowflake_registry_open('0'::interval)), $not_fenced,
+		q(SELECT OWN.snowflake_registry_grant(to_regrole('ids'))), q(SELECT OWN.snowflake_registry_open('0'::interval)), $not_fenced,
 		sprintf($lease, 0, 1, 0, '', '', '', 'NULL::int[], 2'), sprintf($lease, 1, 2, 1, '', '', '', q('{0,1,3}'::int[], NULL::int)),
 		sprintf($lease, 2, 3, 9, '0,1', 'now,now', 'tomorrow,tomorrow', q('{0,6}'::int[], NULL::int)),
 		q(SELECT OWN.snowflake_registry_release('one'::text, 3::bigint, 4::bigint, 3::bigint, 'host'::text, 'epoch=x'::text, 7, NULL::text, '{1}'::int[], '{now}'::timestamptz[])),

@@ -3,8 +3,8 @@
 # the schema with lures before the extension comes: for each operator and function of
 # pg_catalog that a script names, one for all arguments with which it could be called, of
 # all types that a script names; for each function of ours, one whose arguments are nearly
-# of its types; and tables and types with the names of pg_catalog's.  Each raises an error
-# if it runs.  The catalogs tell what is kept.
+# of its types; and tables and types with the names of pg_catalog's.  A lure that runs says
+# so.  The catalogs tell what is kept.
 #
 # And a schema can be renamed: nothing looks for the name of before.
 #
@@ -38,7 +38,7 @@ CREATE ROLE ids LOGIN;
 CREATE DATABASE hostile OWNER mallory;
 SQL
 my $own = $node->safe_psql('postgres', <<'SQL');
-SELECT format('INSERT INTO own VALUES (%L, %L);', p.proname, p.proargtypes::oid[])
+SELECT format('INSERT INTO own VALUES (%L, %L);', p.proname, ARRAY(SELECT unnest(p.proargtypes)))
   FROM pg_depend AS d JOIN pg_extension AS e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid
   JOIN pg_proc AS p ON d.classid = 'pg_proc'::regclass AND p.oid = d.objid
  WHERE e.extname ~ 'snowflake' AND d.deptype = 'e'
@@ -60,7 +60,7 @@ SELECT t.oid, t.oid::regtype AS type FROM pg_type AS t LEFT JOIN pg_type AS b ON
         OR b.typname IN ('text', 'int4', 'oid', 'regclass') AND t.typname ~ '^_');
 DO $$
 DECLARE
-    body CONSTANT text := 'LANGUAGE plpgsql AS ''BEGIN RAISE ''''lured as %'''', current_user; END''';
+    body CONSTANT text := $f$ LANGUAGE plpgsql AS 'BEGIN RAISE WARNING ''lured as %'', current_user; RAISE ''lured as %'', current_user; END' $f$;
     lure record;
 BEGIN
     FOR lure IN SELECT l.type AS l, r.type AS r, row_number() OVER () AS n FROM types AS l, types AS r LOOP
@@ -70,7 +70,7 @@ BEGIN
     END LOOP;
     FOR lure IN
         WITH RECURSIVE used AS (
-            SELECT proname AS name, proargtypes::oid[] || CASE WHEN provariadic = '"any"'::regtype THEN '{2276,2276}' ELSE '{}' END::oid[] AS args
+            SELECT proname AS name, ARRAY(SELECT unnest(proargtypes)) || CASE WHEN provariadic = '"any"'::regtype THEN '{2276,2276}' ELSE '{}' END::oid[] AS args
               FROM pg_proc
              WHERE pronamespace = 'pg_catalog'::regnamespace AND prokind IN ('f', 'a', 'w') AND proname IN (SELECT word FROM words)
                AND NOT proargtypes::oid[] && '{internal,cstring}'::regtype[]::oid[]
@@ -142,11 +142,16 @@ sub is_bound_to_itself
 	return;
 }
 
-# Call what is not C.  A lure that runs raises an error.
+# Call what is not C, with the lures in front of all else.  One that runs says so, whoever
+# catches its error.  (A call itself is parsed before that.)
 sub runs
 {
 	my ($schema, $name, @calls) = @_;
-	my ($status, undef, $err) = $node->psql('hostile', $quiet . in_schema($schema, @calls), on_error_stop => 1);
+	my $sql = $quiet . in_schema($schema, map {
+			!/\A(SELECT|TABLE) / ? $_ : "CREATE FUNCTION public.call() RETURNS void LANGUAGE sql BEGIN ATOMIC $_; END;
+				SET search_path = OWN, pg_catalog; SELECT public.call(); SET search_path = pg_catalog; DROP FUNCTION public.call()"
+		} @calls);
+	my ($status, undef, $err) = $node->psql('hostile', $sql, on_error_stop => 1);
 
 	is("$status$err", '0', "$name: no lure runs when it is called");
 	return;
@@ -166,6 +171,8 @@ for my $role ('mallory', 'postgres')
 	is(($node->psql('hostile', $create))[2], '', "made by $role: no lure runs");
 	is_bound_to_itself("made by $role");
 	runs('lured', "made by $role", snowflake_calls());
+	# what a careless call finds, with the caller's own rights
+	fails_with($node, "SELECT lured.snowflake_to_base32(5)", 'P0001', qr/lured as postgres/, 'another function fits integer better than bigint', dbname => 'hostile');
 	$node->safe_psql('hostile', 'ALTER SCHEMA lured RENAME TO "other Lures"');
 	runs('"other Lures"', "made by $role, renamed", snowflake_calls());
 	$node->safe_psql('hostile', 'DROP EXTENSION snowflake; ALTER SCHEMA "other Lures" RENAME TO lured');
@@ -178,6 +185,14 @@ fails_with($node, 'CREATE EXTENSION snowflake_registry SCHEMA lured', '42501', q
 $node->safe_psql('hostile', 'ALTER SCHEMA lured OWNER TO postgres; GRANT ALL ON SCHEMA lured TO mallory');
 is(($node->psql('hostile', 'CREATE EXTENSION snowflake_registry SCHEMA lured'))[2], '', 'the registry: no lure runs');
 is_bound_to_itself('the registry');
+
+# what a server asks first, in a search_path that it did not choose
+my ($question) = slurp_file("$FindBin::RealBin/../../src/lease/registry.c") =~ /execute\(((?:\s*"SELECT extnamespace[^"]*")(?:\s*"[^"]*")*)/;
+$question = join('', $question =~ /"([^"]*)"/g);
+is($node->safe_psql('hostile', "SET search_path = lured, pg_catalog; $question"), 'lured', 'a server finds it without help');
+fails_with($node, 'SET search_path = lured, pg_catalog; ' . $question =~ s/OPERATOR\(pg_catalog\.=\)/=/r, 'P0001', qr/lured as postgres/,
+	'and would not, if that named one operator less', dbname => 'hostile');
+
 runs('lured', 'the registry', registry_calls());
 $node->safe_psql('hostile', 'ALTER SCHEMA lured RENAME TO "other Lures"');
 runs('"other Lures"', 'the registry, renamed', registry_calls());
