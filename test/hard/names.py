@@ -4,6 +4,8 @@ could be bound to somebody else's object.
     names.py CATALOG SCRIPT...          the scripts, the bodies in them, and the
                                         statements that these bodies put together
     names.py --statements CATALOG FILE  statements that ran, each ended by a NUL
+    names.py --made CATALOG FILE        CREATE FUNCTION statements, as the server shows
+                                        those of a schema "extschema"
 
 CATALOG has a line for each name in pg_catalog: "function format".
 
@@ -13,6 +15,9 @@ is text.  Then a name is safe if it is
   - qualified with pg_catalog, or with the extension's schema;
   - or not qualified, and one of pg_catalog's (or a WITH query's): nobody else's is found
     before it.
+
+A function that was made may have the search_path of whoever calls it, if all names in its
+body are qualified, and operators too.
 
 An object of the extension's own has the extension's schema in front, wherever it stands.
 A call of an own function has arguments whose types are known: nobody who may create
@@ -44,6 +49,7 @@ class Reader:
         self.findings = []
         self.read = 0  # statements
         self.where = ""
+        self.strict = False  # whatever is found first is taken
         self.said = False  # to people: they read it first
 
     def complain(self, text):
@@ -54,9 +60,11 @@ class Reader:
     def name(self, kind, parts, local=()):
         """A name that is used, as a list of its parts."""
         parts = [part.sval for part in parts] if parts and hasattr(parts[0], "sval") else list(parts)
+        if len(parts) == 1 and parts[0] in local:
+            return
         if len(parts) == 1:
-            if parts[0] not in local and (kind, parts[0]) not in self.catalog:
-                self.complain(f'{kind} "{parts[0]}" is not qualified, and not in pg_catalog')
+            if self.strict or (kind, parts[0]) not in self.catalog:
+                self.complain(f'{kind} "{parts[0]}" is not qualified' + ("" if self.strict else ", and not in pg_catalog"))
         elif parts[0] not in self.schemas:
             self.complain(f'{kind} "{".".join(parts)}" is in a schema of somebody else')
 
@@ -156,14 +164,14 @@ class Reader:
 
     # --- bodies
 
-    def script(self, path):
+    def script(self, path, made=False):
         with open(path) as f:
             text = re.sub(r"^\\.*$", "", f.read(), flags=re.M)
         text = text.replace("@extschema@", OWN)
         statements = parse_sql(text)
         first = text[: statements[0].stmt_location + (statements[0].stmt_len or 0)]
         self.where = path
-        if not re.search(r"SET LOCAL search_path = pg_catalog, pg_temp\Z", first):
+        if not made and not re.search(r"SET LOCAL search_path = pg_catalog, pg_temp\Z", first):
             self.complain("it does not begin with SET LOCAL search_path = pg_catalog, pg_temp")
         for s in statements:
             for n in walk(s.stmt):
@@ -185,26 +193,29 @@ class Reader:
                 if isinstance(n, ast.A_Const) and isinstance(n.val, ast.String) and n.val.sval in self.made_here:
                     self.complain(f'"{n.val.sval}" is not qualified')
             if isinstance(s.stmt, ast.CreateFunctionStmt):
-                self.function(s.stmt, source)
+                self.function(s.stmt, source, made)
             elif isinstance(s.stmt, ast.DoStmt):
                 self.plpgsql(source)
 
-    def function(self, n, source):
+    def function(self, n, source, made):
         options = {option.defname: option.arg for option in n.options}
         language = options["language"].sval.lower()
         if n.sql_body or language in ("c", "internal"):
             return
         settings = [o.arg for o in n.options if o.defname == "set" and o.arg.name == "search_path"]
-        if not settings or [a.val.sval for a in settings[0].args] != ["pg_catalog", "pg_temp"]:
-            self.complain("its body is text, and it does not SET search_path = pg_catalog, pg_temp")
+        is_set = settings and [a.val.sval for a in settings[0].args] == ["pg_catalog", "pg_temp"]
         body = options["as"][0].sval
-        if OWN in body:
+        if not is_set and not made:
+            self.complain("its body is text, and it does not SET search_path = pg_catalog, pg_temp")
+        if OWN in body and not made:
             self.complain("its body has @extschema@, and the schema can be renamed")
+        self.strict = not is_set
         if language == "sql":
             for s in parse_sql(body):
                 self.tree(s.stmt)
         else:
             self.plpgsql(source)
+        self.strict = False
 
     def plpgsql(self, source):
         # this parser knows no fields of records
@@ -325,12 +336,15 @@ def nodes(tree):
 
 
 def main(arguments):
-    ran = arguments[:1] == ["--statements"]
-    catalog, *paths = arguments[ran:]
+    mode = arguments.pop(0) if arguments[0].startswith("--") else ""
+    catalog, *paths = arguments
     with open(catalog) as f:
         reader = Reader(f)
     for path in paths:
-        (reader.statements if ran else reader.script)(path)
+        if mode == "--statements":
+            reader.statements(path)
+        else:
+            reader.script(path, mode == "--made")
     for finding in dict.fromkeys(reader.findings):
         print(finding)
     print(f"{reader.read} statements read, {len(dict.fromkeys(reader.findings))} findings")

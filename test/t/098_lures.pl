@@ -193,7 +193,9 @@ is($node->safe_psql('hostile', "SET search_path = lured, pg_catalog; $question")
 fails_with($node, 'SET search_path = lured, pg_catalog; ' . $question =~ s/OPERATOR\(pg_catalog\.=\)/=/r, 'P0001', qr/lured as postgres/,
 	'and would not, if that named one operator less', dbname => 'hostile');
 
+$node->safe_psql('hostile', q(CREATE VIEW lured.snowflake_registry_in_use AS SELECT 1 AS shard, 'x'::text AS host, now() AS lease_until), @as_mallory);
 runs('lured', 'the registry', registry_calls());
+is($node->safe_psql('hostile', q(SELECT relowner::regrole FROM pg_class WHERE relname = 'snowflake_registry_in_use')), 'postgres', 'its view stays nobody else\'s');
 $node->safe_psql('hostile', 'ALTER SCHEMA lured RENAME TO "other Lures"');
 runs('"other Lures"', 'the registry, renamed', registry_calls());
 
