@@ -758,6 +758,9 @@ BEGIN
                    'SELECT l.shard, l.host, l.lease_until FROM %1$s.snowflake_registry_leases AS l WHERE l.time_left > interval ''0''', own);
     EXECUTE format('COMMENT ON VIEW %s.snowflake_registry_in_use IS %L', own,
                    'the leases in force; made by snowflake_registry_open(), so that nobody drops them by mistake');
+    -- or it would stay the view of whoever made one of this name, for others to read
+    EXECUTE format('ALTER VIEW %s.snowflake_registry_in_use OWNER TO %s', own,
+                   (SELECT extowner::regrole FROM pg_extension WHERE extname = 'snowflake_registry'));
     RETURN reg.not_before;
 END
 $$;

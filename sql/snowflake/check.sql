@@ -251,14 +251,14 @@ BEGIN
                     found_any := true;
                     RETURN QUERY SELECT 'columns', 'warning',
                         format('column "%s" of table %s holds ids that were minted, and its identity gives numbers below them', item.attname, item.name),
-                        format('SELECT snowflake_adopt(%L, %L);', item.name, item.attname);
+                        format('SELECT %s.snowflake_adopt(%L, %L);', own, item.name, item.attname);
                 END IF;
             ELSIF minted_at > latest THEN
                 found_any := true;
                 EXECUTE format('SELECT %s.snowflake_shard($1)', own) INTO shard USING newest;
                 RETURN QUERY SELECT 'columns', 'error',
                     format('the newest id of table %s is of %s, after the horizon: what is minted then on shard %s can repeat it', item.name, minted_at, shard),
-                    format('SELECT * FROM snowflake_audit(%L, %L);', item.name, item.attname);
+                    format('SELECT * FROM %s.snowflake_audit(%L, %L);', own, item.name, item.attname);
             END IF;
         EXCEPTION
             WHEN lock_not_available THEN
@@ -298,7 +298,7 @@ BEGIN
                 CASE WHEN item.has_default OR last_range.ends > clock_timestamp() THEN 'warning' ELSE 'error' END,
                 format('the last partition of table %s ends at %s%s', item.name, last_range.ends,
                        CASE WHEN item.has_default THEN ': later rows go into the default partition' ELSE ': later rows are refused' END),
-                format('SELECT snowflake_make_partitions(%L, %L, %L, %L);', item.name, last_range.ends,
+                format('SELECT %s.snowflake_make_partitions(%L, %L, %L, %L);', own, item.name, last_range.ends,
                        greatest(last_range.ends, clock_timestamp()) + partitions_for + coalesce(last_range.step, '1 day'), coalesce(last_range.step, '1 day'));
         END IF;
     END LOOP;

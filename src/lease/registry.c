@@ -310,7 +310,10 @@ read_schema(void *found, const PGresult *rows)
 	return true;
 }
 
-/* Find the extension, so that no other function of that name is called. */
+/*
+ * Find the extension, so that no other function of that name is called.  The
+ * search_path may be that of whoever owns the registry's database.
+ */
 static bool
 find_schema(RegistryFailure *failure)
 {
@@ -319,7 +322,8 @@ find_schema(RegistryFailure *failure)
 	set_deadline(TIMEOUT_MS);
 	if (!execute("SELECT extnamespace::pg_catalog.regnamespace "
 				 "FROM pg_catalog.pg_extension "
-				 "WHERE extname = 'snowflake_registry' LIMIT 1",
+				 "WHERE extname OPERATOR(pg_catalog.=) 'snowflake_registry' "
+				 "LIMIT 1",
 				 read_schema, &found, failure))
 		return false;
 	if (found)
@@ -440,7 +444,7 @@ format_call(const char *function, const LeaseCaller *caller,
 			const char *arguments)
 {
 	return psprintf("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; "
-					"SET LOCAL search_path = pg_catalog; "
+					"SET LOCAL search_path = pg_catalog, pg_temp; "
 					"SET LOCAL statement_timeout = %d; "
 					"SELECT %s FROM %s.%s(holder => '%s'::text, "
 					"fence => bigint '" INT64_FORMAT
