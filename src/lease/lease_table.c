@@ -333,6 +333,7 @@ leases_publish(const LeaseRecord *record, bool is_on_disk)
 	if (!closed && !opens)
 		return;
 	(void) pg_atomic_fetch_add_u32(&table->changes, 1);
+	pg_memory_barrier(); /* before the latest tick is read: see mint.c */
 	if (opens)
 		open_counted();
 	ConditionVariableBroadcast(&table->worker.attempted);

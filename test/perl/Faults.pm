@@ -58,9 +58,9 @@ my @FAULTS = (
 	],
 	[
 		'open_before_noted', 'a list that changes is noted before a shard is opened', '097_one_order',
-		'src/lease/lease_table.c',
-		'(void) pg_atomic_fetch_add_u32(&table->changes, 1); if (opens) open_counted();',
-		'if (opens) { open_counted(); } (void) pg_atomic_fetch_add_u32(&table->changes, 1);'
+		'src/lease/lease_table.c', '(void) pg_atomic_fetch_add_u32(&table->changes, 1);',
+		'if (opens) { open_counted(); } (void) pg_atomic_fetch_add_u32(&table->changes, 1);',
+		'src/lease/lease_table.c', 'if (opens) open_counted();', ''
 	],
 	[
 		'no_look', 'a session looks in each tick whether the list has changed', '097_one_order',
