@@ -77,6 +77,11 @@ extern PGDLLEXPORT void _PG_init(void);
 	pg_proc_aclcheck(function, role, mode)
 #endif
 
+/* Up to 15 every member can SET ROLE, from 16 on a grant says who can. */
+#if PG_VERSION_NUM < 160000
+#define member_can_set_role(member, role) is_member_of_role(member, role)
+#endif
+
 /*
  * The call in FROM that a support function may put a query in the place of, with
  * its arguments as parameters; NULL if the request is another.  From 19 on the
