@@ -22,22 +22,18 @@
  */
 #include "postgres.h"
 
-#include "access/relation.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_type_d.h"
 #include "executor/spi.h"
 #include "executor/tstoreReceiver.h"
 #include "fmgr.h"
+#include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/rel.h"
 #include "utils/syscache.h"
 
 #include "compat.h"
-#include "sql.h"
-#include "tables.h"
 
 PG_FUNCTION_INFO_V1(snowflake_run_as_owner);
 PG_FUNCTION_INFO_V1(snowflake_read_view);
@@ -81,8 +77,11 @@ check_may_become(Oid owner, Oid relation)
 			 errdetail("Role \"%s\" owns \"%s\", and the statement runs as "
 					   "the owner.",
 					   name, get_rel_name(relation)),
-			 errhint("GRANT %s TO %s;", quote_identifier(name),
-					 quote_identifier(GetUserNameFromId(GetUserId(), false)))));
+			 superuser_arg(owner)
+				 ? errhint("Let a superuser call it.")
+				 : errhint("GRANT %s TO %s;", quote_identifier(name),
+						   quote_identifier(
+							   GetUserNameFromId(GetUserId(), false)))));
 }
 
 static void
@@ -143,7 +142,7 @@ snowflake_read_view(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	if (get_rel_relkind(view) != RELKIND_VIEW)
 		ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE),
-						errmsg("relation with OID %u is not a view", view)));
+						errmsg("\"%s\" is not a view", get_rel_name(view))));
 	query = psprintf(
 		"SELECT %s::pg_catalog.int8 FROM %s",
 		quote_identifier(NameStr(*PG_GETARG_NAME(1))),

@@ -58,7 +58,6 @@
 #include "clock.h"
 #include "compat.h"
 #include "sql.h"
-#include "tables.h"
 
 PG_FUNCTION_INFO_V1(snowflake_newest);
 PG_FUNCTION_INFO_V1(snowflake_parts);
@@ -111,6 +110,14 @@ leave_out(Look *look, Oid part, const char *reason)
 		TEXTOID, CurrentMemoryContext);
 }
 
+/* As in a query, which needs the schema to name the table. */
+static bool
+may_use_schema(Relation rel)
+{
+	return schema_aclcheck(RelationGetNamespace(rel), GetUserId(),
+						   ACL_USAGE) == ACLCHECK_OK;
+}
+
 static bool
 may_select(Relation rel, AttrNumber column)
 {
@@ -122,15 +129,21 @@ may_select(Relation rel, AttrNumber column)
 			   ACLCHECK_OK;
 }
 
-/* Fail, as a query would, unless the caller may read all rows of the column. */
-void
+/*
+ * Fail unless the caller may read all rows of the column: with the server's own
+ * errors, as a query with row_security = off would.
+ */
+static void
 check_may_read(Relation rel, AttrNumber column)
 {
+	if (!may_use_schema(rel))
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_SCHEMA,
+					   get_namespace_name(RelationGetNamespace(rel)));
 	if (!may_select(rel, column))
 		aclcheck_error(ACLCHECK_NO_PRIV,
 					   get_relkind_objtype(rel->rd_rel->relkind),
 					   RelationGetRelationName(rel));
-	if (check_enable_rls(RelationGetRelid(rel), InvalidOid, true) ==
+	if (check_enable_rls(RelationGetRelid(rel), InvalidOid, false) ==
 		RLS_ENABLED)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
@@ -145,7 +158,7 @@ why_forbidden(const Look *look, Relation rel, AttrNumber column)
 {
 	if (look->thorough)
 		check_may_read(rel, column);
-	else if (!may_select(rel, column))
+	else if (!may_use_schema(rel) || !may_select(rel, column))
 		return "no privilege";
 	else if (check_enable_rls(RelationGetRelid(rel), InvalidOid, true) ==
 			 RLS_ENABLED)

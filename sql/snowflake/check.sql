@@ -217,7 +217,7 @@ BEGIN
                   AND p.refobjid = c.oid AND p.refobjsubid = a.attnum AND p.deptype IN ('a', 'i')
                 ORDER BY q.oid LIMIT 1) AS s(sequence) ON true
          WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND a.attnum > 0 AND NOT a.attisdropped AND a.attinhcount = 0
-           AND NOT pg_is_other_temp_schema(c.relnamespace) AND has_schema_privilege(c.relnamespace, 'USAGE')
+           AND NOT pg_is_other_temp_schema(c.relnamespace)
            AND (t.oid IN (own_type, 'bigint'::regtype) OR t.typbasetype IN (own_type, 'bigint'::regtype))
            AND (own_type IN (t.oid, t.typbasetype) OR d.mints
                 OR a.atttypid = 'bigint'::regtype AND i.is_key AND a.attidentity <> '')
@@ -250,6 +250,7 @@ BEGIN
             unseen := unseen || look.unseen;
             patience := patience - look.waited_ms;
             newest := look.newest;
+            CONTINUE WHEN newest IS NULL;
             EXECUTE format('SELECT %s.snowflake_timestamp($1)', own) INTO minted_at USING newest;
             IF item.attidentity <> '' THEN
                 IF minted_at BETWEEN layout.epoch + interval '30 days' AND latest
@@ -286,7 +287,8 @@ BEGIN
                                  ORDER BY (regexp_match(bound.expression, ' TO \(''(-?\d+)''\)$'))[1]::bigint DESC NULLS LAST))[1],
                       bool_or(bound.expression ~ ' TO \(MAXVALUE\)$')
                  FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
-                CROSS JOIN LATERAL (SELECT pg_get_expr(c.relpartbound, c.oid)) AS bound(expression)
+                -- with its relation it would wait for the relation's lock
+                CROSS JOIN LATERAL (SELECT pg_get_expr(c.relpartbound, 0)) AS bound(expression)
                 WHERE i.inhparent = p.partrelid) AS b(has_default, last_to, last_from, is_endless)
          WHERE reads AND p.partstrat = 'r' AND p.partnatts = 1 AND b.last_to IS NOT NULL AND NOT b.is_endless
            AND (own_type IN (t.oid, t.typbasetype) OR EXISTS (
@@ -312,17 +314,20 @@ BEGIN
     IF NOT reads THEN
         hidden := hidden || 'the greatest id of each table'::text;
     END IF;
+    message := array_to_string(unseen, ', ');
+    next_step := concat_ws(' ',
+        CASE WHEN message ~ '\(locked\)' THEN 'Call it again when the tables are not locked.' END,
+        CASE WHEN message ~ '\(no index\)' THEN 'An index that begins with the column shows its greatest id.' END,
+        CASE WHEN message ~ '\(foreign table\)' THEN 'Look at foreign tables on their own servers.' END,
+        CASE WHEN (hidden <> '{}' OR message ~ '\((no privilege|row security)\)') AND NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user)
+             THEN format('To see all, call it as a superuser, or as an owner of the tables in: GRANT pg_monitor TO %I;', current_user) END);
     IF unseen <> '{}' THEN
         hidden := hidden || format('the greatest id of %s tables: %s%s', cardinality(unseen), array_to_string(unseen[:10], ', '),
                                    CASE WHEN cardinality(unseen) > 10 THEN ', ...' END);
     END IF;
     IF hidden <> '{}' THEN
         RETURN QUERY SELECT 'visibility', 'notice', format('not seen: %s', array_to_string(hidden, ', ')),
-            concat_ws(' ', CASE WHEN array_to_string(unseen, ', ') ~ '\(locked\)' THEN 'Call it again when the tables are not locked.' END,
-                      CASE WHEN array_to_string(unseen, ', ') ~ '\(no index\)' THEN 'An index that begins with the column would show its greatest id.' END,
-                      CASE WHEN NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user)
-                           THEN format('To see all, call it as a superuser, or as an owner of the tables in: GRANT pg_monitor TO %I;', current_user) END,
-                      'Look there yourself: SELECT * FROM snowflake_audit(table, column);');
+            coalesce(nullif(next_step, ''), 'Take the other steps first, and call it again.');
     END IF;
 END
 $$;

@@ -20,6 +20,7 @@ CREATE FUNCTION @extschema@.snowflake_change_key(relation regclass, column_name 
     SET jit = off
 AS $$
 DECLARE
+    lock_timeout CONSTANT text := current_setting('lock_timeout');
     own       regnamespace;    -- the extension's schema
     own_type  oid;             -- snowflake
     class     record;          -- of the relation in pg_class
@@ -78,12 +79,14 @@ BEGIN
     END IF;
     IF NOT class.is_owned THEN
         RAISE insufficient_privilege USING
-            MESSAGE = format('must be owner of table %s', class.relname),
-            HINT = format('GRANT %s TO %I;', class.owner, current_user);
+            MESSAGE = format('must be owner of table %s', class.relname);
     END IF;
 
-    -- No id comes in between the look at the greatest one and the change.
-    IF NOT dry_run THEN
+    -- No id comes in between the look at the greatest one and the change.  A dry run
+    -- waits for no lock, which even a look at a default takes.
+    IF dry_run THEN
+        PERFORM set_config('lock_timeout', '200ms', true);
+    ELSE
         EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
     END IF;
 
@@ -455,6 +458,7 @@ BEGIN
         END IF;
         RETURN NEXT format('SELECT setval(%L, max(%I)) FROM %s HAVING max(%2$I) > 0;', sequence_name, column_name, relation);
     END IF;
+    PERFORM set_config('lock_timeout', lock_timeout, true);
 END
 $$;
 

@@ -82,8 +82,7 @@ BEGIN
     END IF;
     IF NOT relation.is_owned THEN
         RAISE insufficient_privilege USING
-            MESSAGE = format('must be owner of table %s', relation.relname),
-            HINT = format('GRANT %s TO %I;', relation.owner, current_user);
+            MESSAGE = format('must be owner of table %s', relation.relname);
     END IF;
     IF NOT has_schema_privilege(relation.owner::oid, relation.nspname, 'CREATE') THEN
         RAISE insufficient_privilege USING

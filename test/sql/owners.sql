@@ -1,16 +1,18 @@
 --
 -- Whose code runs when somebody looks at a table: a tenant lays a lure into each
 -- place where a table can hold code, and a superuser and a role that monitors look.
--- No lure runs with their rights.  (Locks, other servers: test/t/092_owners.pl.)
+-- No lure runs with their rights.  (Locks, other servers: test/t/099_owners.pl.)
 --
 CREATE EXTENSION snowflake;
 CREATE EXTENSION file_fdw;
 \set SHOW_CONTEXT never
+\set VERBOSITY terse
 SET client_min_messages = warning;
 SET snowflake.shards = '5';
 SET constraint_exclusion = on;
 CREATE ROLE regress_snowflake_tenant;
 CREATE ROLE regress_snowflake_monitor;
+CREATE ROLE regress_snowflake_admin SUPERUSER;
 GRANT pg_monitor TO regress_snowflake_monitor;
 CREATE SCHEMA tenant AUTHORIZATION regress_snowflake_tenant;
 CREATE SERVER files FOREIGN DATA WRAPPER file_fdw;
@@ -43,7 +45,7 @@ CREATE FUNCTION tenant.lure() RETURNS trigger LANGUAGE plpgsql AS
 -- Between two statements: a view where a table was.
 CREATE FUNCTION tenant.swap(value bigint) RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
-    IF to_regclass('tenant.between_statements_moved') IS NULL AND value > 5 THEN
+    IF to_regclass('tenant.between_statements_moved') IS NULL AND current_setting('lure.armed', true) = 'on' THEN
         ALTER TABLE tenant.between_statements_refers RENAME TO between_statements_moved;
         CREATE TABLE tenant.between_statements_refers (key integer CHECK (tenant.lure('another table', key) > 0));
         INSERT INTO tenant.between_statements_refers VALUES (1);
@@ -101,10 +103,10 @@ GRANT SELECT ON tenant.tables TO PUBLIC;
 RESET ROLE;
 
 -- What a statement calls: every table of the tenant's is "$1".
-CREATE FUNCTION attack(statement text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+CREATE FUNCTION attack(statement text, pattern text DEFAULT '') RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE t regclass;
 BEGIN
-    FOR t IN SELECT relation FROM tenant.tables ORDER BY relation::text LOOP
+    FOR t IN SELECT relation FROM tenant.tables WHERE relation::text ~ pattern ORDER BY relation::text LOOP
         BEGIN
             EXECUTE replace(statement, '$1', quote_literal(t));
         EXCEPTION WHEN OTHERS THEN
@@ -138,7 +140,115 @@ SELECT attack('SELECT snowflake_revert($1, ''id'')');
 SELECT attack('SELECT snowflake_revert($1, ''id'', false)');
 
 -- partitions
-SELECT attack('SELECT snowflake_make_partitions($1, ''2026-01-01Z'', ''2026-03-01Z'', ''1 month'')');
+SELECT attack('SELECT snowflake_make_partitions($1, ''2026-01-01Z'', ''2026-03-01Z'', ''1 month'')', 'partition');
 
+-- a view where a table could be: for those who have its owner's rights, and as the owner
+SET ROLE regress_snowflake_tenant;
+CREATE VIEW tenant.view AS SELECT tenant.lure('view', id) AS id, 'paris'::text AS server, 5::bigint AS mark FROM tenant.child;
+GRANT SELECT ON tenant.view TO regress_snowflake_monitor;
+CREATE FOREIGN TABLE tenant.far (id bigint, server text, mark bigint) SERVER files OPTIONS (filename '/there is none');
+GRANT SELECT ON tenant.far TO regress_snowflake_monitor;
+RESET ROLE;
+SELECT finding, ids FROM snowflake_audit('tenant.view', 'id') WHERE ids > 0;
+SELECT snowflake_audit('tenant.far', 'id');
+\echo :SQLSTATE
+SELECT newest, unseen FROM snowflake_newest('tenant.view', 'id', false, 0);
+SELECT newest, unseen FROM snowflake_newest('tenant.far', 'id', false, 0);
+SELECT snowflake_least_mark('tenant.child', '{paris}', 'tenant.view');
+\echo :SQLSTATE
+SELECT snowflake_least_mark('tenant.child', '{paris}', 'tenant.far');
+SET ROLE regress_snowflake_monitor;
+\set VERBOSITY default
+SELECT snowflake_audit('tenant.view', 'id');
+\echo :SQLSTATE
+\set VERBOSITY terse
+RESET ROLE;
+
+-- a table of marks with lures
+SET ROLE regress_snowflake_tenant;
+SET lure.armed = off;
+CREATE TABLE tenant.marks (server text PRIMARY KEY, mark bigint CHECK (tenant.lure('mark', mark) > 0), published_at timestamptz);
+CREATE INDEX ON tenant.marks (mark) WHERE tenant.lure('index of marks', 1) > 0;
+INSERT INTO tenant.marks VALUES ('paris', 7), ('tokyo', 5);
+RESET ROLE;
+SET lure.armed = on;
+SELECT snowflake_least_mark('tenant.child', '{paris,tokyo}', 'tenant.marks'), snowflake_least_mark('tenant.child', '{paris}', 'tenant.marks'),
+       snowflake_least_mark('tenant.child', '{paris,lima}', 'tenant.marks');
+SET ROLE regress_snowflake_monitor;
+SELECT snowflake_least_mark('tenant.child', '{paris}', 'tenant.marks');
+\echo :SQLSTATE
+RESET ROLE;
+GRANT SELECT (server, mark) ON tenant.marks TO regress_snowflake_monitor;
+SET ROLE regress_snowflake_monitor;
+SELECT snowflake_least_mark('tenant.child', '{paris}', 'tenant.marks');
+RESET ROLE;
+ALTER TABLE tenant.marks ENABLE ROW LEVEL SECURITY;
+SET ROLE regress_snowflake_monitor;
+SELECT snowflake_least_mark('tenant.child', '{paris}', 'tenant.marks');
+RESET ROLE;
+SET ROLE regress_snowflake_tenant;
+CREATE TABLE tenant.wrong (server bytea, mark bigint);
+RESET ROLE;
+SELECT snowflake_least_mark('tenant.child', '{paris}', 'tenant.wrong');
+\echo :SQLSTATE
+
+-- tables of two owners: no code of one with the rights of the other
+SET lure.armed = off;
+CREATE TABLE ours (id integer PRIMARY KEY);
+GRANT REFERENCES ON ours TO regress_snowflake_tenant;
+CREATE TABLE parents (id integer);
+CREATE TABLE clicks (id bigint PRIMARY KEY) PARTITION BY RANGE (id);
+CREATE TABLE clicks_rest PARTITION OF clicks DEFAULT;
+CREATE TABLE children () INHERITS (parents);
+ALTER TABLE ours OWNER TO regress_snowflake_admin;
+ALTER TABLE parents OWNER TO regress_snowflake_admin;
+ALTER TABLE clicks OWNER TO regress_snowflake_admin;
+ALTER TABLE children OWNER TO regress_snowflake_tenant;
+ALTER TABLE clicks_rest OWNER TO regress_snowflake_tenant;
+SET ROLE regress_snowflake_tenant;
+CREATE TABLE tenant.refers_to_ours (key integer REFERENCES ours);
+CREATE INDEX ON tenant.refers_to_ours (key) WHERE tenant.lure('index of what refers to ours', 1) > 0;
+ALTER TABLE children ADD CHECK (tenant.lure('check of a child of ours', id) > 0);
+ALTER TABLE clicks_rest ADD CHECK (tenant.lure('check of the default partition of ours', id) > 0);
+RESET ROLE;
+SET lure.armed = on;
+SET ROLE regress_snowflake_admin;
+\set VERBOSITY default
+SELECT snowflake_adopt('ours', 'id', dry_run => false);
+\echo :SQLSTATE
+SELECT snowflake_adopt('parents', 'id', dry_run => false);
+SELECT snowflake_revert('parents', 'id', false);
+SELECT snowflake_make_partitions('clicks', '2026-01-01Z', '2026-03-01Z', '1 month');
+\echo :SQLSTATE
+ALTER TABLE clicks OWNER TO regress_snowflake_monitor;
+ALTER TABLE clicks_rest OWNER TO regress_snowflake_monitor;
+SELECT snowflake_make_partitions('clicks', '2026-01-01Z', '2026-03-01Z', '1 month');
+\echo :SQLSTATE
+GRANT CREATE ON SCHEMA public TO regress_snowflake_monitor;
+SELECT snowflake_make_partitions('clicks', '2026-01-01Z', '2026-03-01Z', '1 month');
+SELECT DISTINCT relowner::regrole AS owner_of_the_partitions FROM pg_class WHERE relname ~ '^clicks';
+-- the functions behind it give nobody anything
+SET ROLE regress_snowflake_monitor;
+SELECT * FROM snowflake_run_as_owner('ours', 'SELECT 1');
+\echo :SQLSTATE
+SELECT * FROM snowflake_newest('ours', 'id', true, 0);
+\echo :SQLSTATE
+SELECT newest, unseen FROM snowflake_newest('ours', 'id', false, 0);
+SELECT * FROM snowflake_parts('ours', 'id');
+SELECT * FROM snowflake_read_ids('ours', 'id', 0, 10);
+SELECT * FROM snowflake_read_ids('tenant.child', 'no id', 0, 10);
+SELECT * FROM snowflake_read_view('ours', 'id');
+\echo :SQLSTATE
+RESET ROLE;
+\set VERBOSITY terse
+
+SELECT to_regclass('tenant.between_statements_moved') IS NOT NULL AS changed_between_statements;
 SELECT last_value > 1 AS ran_as_owner FROM tenant.ran_as_owner;
 SELECT current_user = session_user AS as_before, current_setting('search_path') AS search_path;
+
+DROP FUNCTION attack;
+DROP TABLE ours, parents, clicks CASCADE;
+DROP OWNED BY regress_snowflake_tenant, regress_snowflake_monitor CASCADE;
+DROP EXTENSION file_fdw CASCADE;
+DROP EXTENSION snowflake CASCADE;
+DROP ROLE regress_snowflake_tenant, regress_snowflake_monitor, regress_snowflake_admin;
