@@ -445,18 +445,23 @@ BEGIN
             HINT = format('GRANT %s ON SCHEMA %s TO %s;', todo.privilege, todo.schema, class.owner);
     END LOOP;
     FOREACH statement IN ARRAY statements LOOP
-        IF NOT dry_run THEN
+        IF NOT dry_run AND class.owner = current_user::regrole THEN
+            EXECUTE statement;      -- without the library, too
+        ELSIF NOT dry_run THEN
             EXECUTE format('SELECT %s.snowflake_run_as_owner($1, $2)', own) USING relation, statement;
         END IF;
         RETURN NEXT statement;
     END LOOP;
     IF sequence_name IS NOT NULL THEN
-        IF NOT dry_run THEN
+        statement := format('SELECT setval(%L, max(%I)) FROM %s HAVING max(%2$I) > 0;', sequence_name, column_name, relation);
+        IF NOT dry_run AND class.owner = current_user::regrole THEN
+            EXECUTE statement;
+        ELSIF NOT dry_run THEN
             EXECUTE format('SELECT %1$s.snowflake_run_as_owner($1, format(''SELECT setval(%%L, %%s)'', $2, look.newest)) '
                            '  FROM %1$s.snowflake_newest($1, $3, true, 5000) AS look WHERE look.newest > 0', own)
                 USING relation, sequence_name, column_name;
         END IF;
-        RETURN NEXT format('SELECT setval(%L, max(%I)) FROM %s HAVING max(%2$I) > 0;', sequence_name, column_name, relation);
+        RETURN NEXT statement;
     END IF;
     PERFORM set_config('lock_timeout', lock_timeout, true);
 END
