@@ -77,11 +77,11 @@ check_may_become(Oid owner, Oid relation)
 			 errdetail("Role \"%s\" owns \"%s\", and the statement runs as "
 					   "the owner.",
 					   name, get_rel_name(relation)),
-			 superuser_arg(owner)
-				 ? errhint("Let a superuser call it.")
-				 : errhint("GRANT %s TO %s;", quote_identifier(name),
-						   quote_identifier(
-							   GetUserNameFromId(GetUserId(), false)))));
+			 superuser_arg(owner) ?
+				 errhint("Let a superuser call it.") :
+				 errhint("GRANT %s TO %s;", quote_identifier(name),
+						 quote_identifier(
+							 GetUserNameFromId(GetUserId(), false)))));
 }
 
 static void
@@ -95,9 +95,8 @@ become_owner(Caller *caller, Oid relation)
 	if (owner != caller->user)
 		SetUserIdAndSecContext(owner, caller->context |
 										  SECURITY_RESTRICTED_OPERATION);
-	(void) set_config_option("search_path", "pg_catalog, pg_temp",
-							 PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true,
-							 0, false);
+	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET,
+							 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 }
 
 static void
@@ -143,11 +142,11 @@ snowflake_read_view(PG_FUNCTION_ARGS)
 	if (get_rel_relkind(view) != RELKIND_VIEW)
 		ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE),
 						errmsg("\"%s\" is not a view", get_rel_name(view))));
-	query = psprintf(
-		"SELECT %s::pg_catalog.int8 FROM %s",
-		quote_identifier(NameStr(*PG_GETARG_NAME(1))),
-		quote_qualified_identifier(get_namespace_name(get_rel_namespace(view)),
-								   get_rel_name(view)));
+	query = psprintf("SELECT %s::pg_catalog.int8 FROM %s",
+					 quote_identifier(NameStr(*PG_GETARG_NAME(1))),
+					 quote_qualified_identifier(get_namespace_name(
+													get_rel_namespace(view)),
+												get_rel_name(view)));
 	options.dest = CreateDestReceiver(DestTuplestore);
 	SetTuplestoreDestReceiverParams(
 		options.dest, result->setResult,

@@ -67,15 +67,15 @@ PG_FUNCTION_INFO_V1(snowflake_read_marks);
 /* For one lock, for all that a call takes, and between two attempts. */
 #define LOCK_PATIENCE_US (200 * INT64CONST(1000))
 #define CALL_PATIENCE_US (5000 * INT64CONST(1000))
-#define LOCK_PAUSE_US	 (5 * INT64CONST(1000))
+#define LOCK_PAUSE_US (5 * INT64CONST(1000))
 
 /* One call: what it looks for, and what it could not look at. */
 typedef struct Look
 {
-	bool thorough; /* reads without an index, keeps its locks, and fails if
+	bool  thorough;	   /* reads without an index, keeps its locks, and fails if
 					* the caller may not read or a table is locked */
-	int64			 patience_us; /* left for waits */
-	int64			 waited_us;
+	int64 patience_us; /* left for waits */
+	int64 waited_us;
 	ArrayBuildState *unseen;
 } Look;
 
@@ -97,17 +97,19 @@ name_of(Oid relation)
 
 	if (name == NULL)
 		return psprintf("%u", relation);
-	return quote_qualified_identifier(
-		get_namespace_name(get_rel_namespace(relation)), name);
+	return quote_qualified_identifier(get_namespace_name(
+										  get_rel_namespace(relation)),
+									  name);
 }
 
 static void
-leave_out(Look *look, Oid part, const char *reason)
+leave_out(Look *look, Oid part, const char *why)
 {
-	look->unseen = accumArrayResult(
-		look->unseen,
-		CStringGetTextDatum(psprintf("%s (%s)", name_of(part), reason)), false,
-		TEXTOID, CurrentMemoryContext);
+	look->unseen =
+		accumArrayResult(look->unseen,
+						 CStringGetTextDatum(
+							 psprintf("%s (%s)", name_of(part), why)),
+						 false, TEXTOID, CurrentMemoryContext);
 }
 
 /* As in a query, which needs the schema to name the table. */
@@ -206,9 +208,9 @@ find_integer(Part *part, const char *column)
 static int64
 integer_of(const Part *part, Datum value)
 {
-	return part->width == sizeof(int16)	  ? DatumGetInt16(value)
-		   : part->width == sizeof(int32) ? DatumGetInt32(value)
-										  : DatumGetInt64(value);
+	return part->width == sizeof(int16) ? DatumGetInt16(value) :
+		   part->width == sizeof(int32) ? DatumGetInt32(value) :
+										  DatumGetInt64(value);
 }
 
 /* --- Locks, and opening ------------------------------------------------------ */
@@ -278,19 +280,19 @@ close_look(const Look *look, Relation rel)
 static bool
 open_part(Look *look, Oid relation, const char *column, Part *part)
 {
-	const char *reason;
+	const char *why;
 
 	part->rel = open_in_time(look, relation);
 	if (part->rel == NULL)
 		return false;
 	if (part->rel->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
 	{
-		reason = why_unreadable(part->rel);
-		if (reason == NULL && !find_integer(part, column))
-			reason = "not a stored integer";
-		if (reason == NULL)
+		why = why_unreadable(part->rel);
+		if (why == NULL && !find_integer(part, column))
+			why = "not a stored integer";
+		if (why == NULL)
 			return true;
-		leave_out(look, relation, reason);
+		leave_out(look, relation, why);
 	}
 	close_look(look, part->rel);
 	return false;
@@ -302,7 +304,7 @@ parts_of(Look *look, Oid relation, const char *column)
 {
 	Relation	rel = open_in_time(look, relation);
 	AttrNumber	attnum;
-	const char *reason;
+	const char *why;
 	List	   *parts = NIL;
 
 	if (rel == NULL)
@@ -313,11 +315,11 @@ parts_of(Look *look, Oid relation, const char *column)
 				(errcode(ERRCODE_UNDEFINED_COLUMN),
 				 errmsg("column \"%s\" of relation \"%s\" does not exist",
 						column, RelationGetRelationName(rel))));
-	reason = why_forbidden(look, rel, attnum);
-	if (reason == NULL)
+	why = why_forbidden(look, rel, attnum);
+	if (why == NULL)
 		parts = find_all_inheritors(relation, NoLock, NULL);
 	else
-		leave_out(look, relation, reason);
+		leave_out(look, relation, why);
 	close_look(look, rel);
 	return parts;
 }
@@ -348,10 +350,12 @@ leads_to_greatest(Oid index, AttrNumber column, bool *descends)
 								   TransactionXmin));
 	if (leads)
 	{
-		classes = (oidvector *) DatumGetPointer(SysCacheGetAttr(
-			INDEXRELID, tuple, Anum_pg_index_indclass, &is_null));
-		options = (int2vector *) DatumGetPointer(SysCacheGetAttr(
-			INDEXRELID, tuple, Anum_pg_index_indoption, &is_null));
+		classes = (oidvector *) DatumGetPointer(
+			SysCacheGetAttr(INDEXRELID, tuple, Anum_pg_index_indclass,
+							&is_null));
+		options = (int2vector *) DatumGetPointer(
+			SysCacheGetAttr(INDEXRELID, tuple, Anum_pg_index_indoption,
+							&is_null));
 		leads =
 			get_opclass_family(classes->values[0]) == INTEGER_BTREE_FAM_OID;
 		*descends = (options->values[0] & INDOPTION_DESC) != 0;
@@ -407,8 +411,8 @@ newest_by_index(const Part *part, Relation index, bool descends,
 						   (Datum) 0);
 	scan = systable_beginscan_ordered(part->rel, index, GetActiveSnapshot(), 1,
 									  &key);
-	tuple = systable_getnext_ordered(scan, descends ? ForwardScanDirection
-													: BackwardScanDirection);
+	tuple = systable_getnext_ordered(scan, descends ? ForwardScanDirection :
+													  BackwardScanDirection);
 	if (HeapTupleIsValid(tuple))
 	{
 		bool  is_null;
@@ -437,8 +441,8 @@ begin_rows(Relation rel, int64 from_block, int64 to_block)
 		return NULL;
 	if (from_block < 0 || from_block >= Min(to_block, blocks))
 		return NULL;
-	scan = table_beginscan_strat(rel, GetActiveSnapshot(), 0, NULL, true,
-								 false);
+	scan =
+		table_beginscan_strat(rel, GetActiveSnapshot(), 0, NULL, true, false);
 	if (rel->rd_rel->relam == HEAP_TABLE_AM_OID)
 		heap_setscanlimits(scan, (BlockNumber) from_block,
 						   (BlockNumber) (Min(to_block, blocks) - from_block));
@@ -517,9 +521,9 @@ snowflake_newest(PG_FUNCTION_ARGS)
 	}
 	row_add_if(&row, !newest.isnull, newest.value);
 	row_add_if(&row, look.unseen != NULL,
-			   look.unseen == NULL
-				   ? (Datum) 0
-				   : makeArrayResult(look.unseen, CurrentMemoryContext));
+			   look.unseen == NULL ?
+				   (Datum) 0 :
+				   makeArrayResult(look.unseen, CurrentMemoryContext));
 	row_add(&row, Int32GetDatum((int32) (look.waited_us / 1000)));
 	PG_RETURN_DATUM(row_datum(row_type, &row));
 }
@@ -534,8 +538,8 @@ snowflake_parts(PG_FUNCTION_ARGS)
 	static const Oid types[] = {INT8OID, TEXTOID};
 	ReturnSetInfo	*result = result_rows(fcinfo, types, lengthof(types));
 	const char		*column = NameStr(*PG_GETARG_NAME(1));
-	Look			 look = {.thorough = true, .patience_us = CALL_PATIENCE_US};
-	ListCell		*cell;
+	Look	  look = {.thorough = true, .patience_us = CALL_PATIENCE_US};
+	ListCell *cell;
 
 	foreach (cell, parts_of(&look, PG_GETARG_OID(0), column))
 	{
@@ -633,8 +637,8 @@ snowflake_read_marks(PG_FUNCTION_ARGS)
 	ReturnSetInfo	*result = result_rows(fcinfo, types, lengthof(types));
 	Oid				 marks = PG_GETARG_OID(0);
 	char			 kind = get_rel_relkind(marks);
-	Look			 look = {.thorough = true, .patience_us = CALL_PATIENCE_US};
-	ListCell		*cell;
+	Look	  look = {.thorough = true, .patience_us = CALL_PATIENCE_US};
+	ListCell *cell;
 
 	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
 		ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE),
