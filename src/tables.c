@@ -69,13 +69,18 @@ PG_FUNCTION_INFO_V1(snowflake_read_marks);
 #define CALL_PATIENCE_US (5000 * INT64CONST(1000))
 #define LOCK_PAUSE_US (5 * INT64CONST(1000))
 
-/* One call: what it looks for, and what it could not look at. */
+/* What a look without patience goes through, of partitions and children. */
+#define MOST_PARTS 1000
+
+/*
+ * One call, and what it could not look at.  A thorough one reads without an index,
+ * keeps its locks, and fails if the caller may not read or a table is locked.
+ */
 typedef struct Look
 {
-	bool  thorough;	   /* reads without an index, keeps its locks, and fails if
-					* the caller may not read or a table is locked */
-	int64 patience_us; /* left for waits */
-	int64 waited_us;
+	bool			 thorough;
+	int64			 patience_us; /* left for waits */
+	int64			 waited_us;
 	ArrayBuildState *unseen;
 } Look;
 
@@ -320,6 +325,11 @@ parts_of(Look *look, Oid relation, const char *column)
 		parts = find_all_inheritors(relation, NoLock, NULL);
 	else
 		leave_out(look, relation, why);
+	if (!look->thorough && list_length(parts) > MOST_PARTS)
+	{
+		leave_out(look, relation, "more than 1000 parts");
+		parts = list_truncate(parts, MOST_PARTS);
+	}
 	close_look(look, rel);
 	return parts;
 }

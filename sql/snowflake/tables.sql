@@ -10,7 +10,7 @@ CREATE FUNCTION @extschema@.snowflake_parts(relation regclass, column_name name,
 CREATE FUNCTION @extschema@.snowflake_read_ids(relation regclass, column_name name, from_block bigint, to_block bigint) RETURNS SETOF bigint
     LANGUAGE C STABLE STRICT PARALLEL UNSAFE ROWS 100000 AS 'MODULE_PATHNAME';
 CREATE FUNCTION @extschema@.snowflake_read_marks(marks regclass, OUT server text, OUT mark bigint) RETURNS SETOF record
-    LANGUAGE C STABLE STRICT PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME';
+    LANGUAGE C STABLE STRICT PARALLEL RESTRICTED ROWS 10 AS 'MODULE_PATHNAME';
 CREATE FUNCTION @extschema@.snowflake_read_view(view regclass, column_name name) RETURNS SETOF bigint
     LANGUAGE C STABLE STRICT PARALLEL UNSAFE ROWS 100000 AS 'MODULE_PATHNAME';
 CREATE FUNCTION @extschema@.snowflake_run_as_owner(relation regclass, statement text) RETURNS void

@@ -83,6 +83,21 @@ is($node->safe_psql('postgres', $not_seen), '', 'nothing is locked any more');
 is($node->safe_psql('postgres', q{BEGIN; SELECT count(*) FROM snowflake_check(); SELECT count(*) FROM pg_locks WHERE relation::regclass::text ~ '^t_'; COMMIT}) =~ s/.*\n//r,
 	'0', 'it leaves no locks behind');
 
+# --- More partitions than are looked at
+
+$node->safe_psql('postgres', <<'SQL');
+CREATE TABLE events (id snowflake PRIMARY KEY DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
+DO $$ BEGIN
+    FOR n IN 1..1000 LOOP
+        EXECUTE format('CREATE TABLE events_%s PARTITION OF events FOR VALUES FROM (%s) TO (%s)', n, n, n + 1);
+    END LOOP;
+END $$;
+INSERT INTO events SELECT generate_series(1, 1000);
+SQL
+is($node->safe_psql('postgres', q{SELECT newest > 990, unseen FROM snowflake_newest('events', 'id', false, 0)}), 't|{"public.events (more than 1000 parts)"}', 'of a table with many partitions, most');
+is($node->safe_psql('postgres', q{SELECT newest, unseen FROM snowflake_newest('events', 'id', true, 0)}), '1000|', 'or all');
+$node->safe_psql('postgres', 'DROP TABLE events');
+
 # --- A server that accepts and stays silent
 
 my $silent = IO::Socket::INET->new(Listen => 5, LocalAddr => '127.0.0.1') or die "could not listen: $!";
