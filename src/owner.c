@@ -139,6 +139,7 @@ snowflake_read_view(PG_FUNCTION_ARGS)
 	int				  code;
 
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	check_may_become(owner_of(view), view);
 	if (get_rel_relkind(view) != RELKIND_VIEW)
 		ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE),
 						errmsg("\"%s\" is not a view", get_rel_name(view))));

@@ -303,6 +303,13 @@ open_part(Look *look, Oid relation, const char *column, Part *part)
 	return false;
 }
 
+static void
+fail_missing(Oid relation)
+{
+	ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
+					errmsg("relation with OID %u does not exist", relation)));
+}
+
 /* The parts of a table; NIL if the caller may not look at them. */
 static List *
 parts_of(Look *look, Oid relation, const char *column)
@@ -312,6 +319,8 @@ parts_of(Look *look, Oid relation, const char *column)
 	const char *why;
 	List	   *parts = NIL;
 
+	if (rel == NULL && look->thorough)
+		fail_missing(relation);
 	if (rel == NULL)
 		return NIL;
 	attnum = get_attnum(relation, column);
@@ -650,6 +659,8 @@ snowflake_read_marks(PG_FUNCTION_ARGS)
 	Look	  look = {.thorough = true, .patience_us = CALL_PATIENCE_US};
 	ListCell *cell;
 
+	if (kind == '\0')
+		fail_missing(marks);
 	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
 		ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE),
 						errmsg("\"%s\" is not a table", get_rel_name(marks))));

@@ -156,6 +156,8 @@ SELECT newest, unseen FROM snowflake_newest('tenant.far', 'id', false, 0);
 SELECT snowflake_least_mark('tenant.child', '{paris}', 'tenant.view');
 \echo :SQLSTATE
 SELECT snowflake_least_mark('tenant.child', '{paris}', 'tenant.far');
+SELECT snowflake_read_view('tenant.child', 'id');
+\echo :SQLSTATE
 SET ROLE regress_snowflake_monitor;
 \set VERBOSITY default
 SELECT snowflake_audit('tenant.view', 'id');
@@ -238,8 +240,35 @@ SELECT * FROM snowflake_read_ids('ours', 'id', 0, 10);
 SELECT * FROM snowflake_read_ids('tenant.child', 'no id', 0, 10);
 SELECT * FROM snowflake_read_view('ours', 'id');
 \echo :SQLSTATE
-RESET ROLE;
 \set VERBOSITY terse
+SELECT snowflake_parts(0, 'id');
+\echo :SQLSTATE
+SELECT snowflake_read_marks(0);
+SELECT snowflake_read_view(0, 'id');
+
+-- nor of any column of any relation that there is
+CREATE FUNCTION pg_temp.look_everywhere(call text, OUT succeeded boolean, OUT without_the_right bigint) LANGUAGE plpgsql AS $$
+DECLARE r record; n bigint;
+BEGIN
+    succeeded := false;
+    without_the_right := 0;
+    FOR r IN SELECT c.oid::regclass AS relation, a.attname, has_column_privilege(c.oid, a.attnum, 'SELECT') AND has_schema_privilege(c.relnamespace, 'USAGE') AS may_read
+               FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
+              WHERE NOT a.attisdropped AND c.relkind NOT IN ('v', 'i') LOOP
+        BEGIN
+            EXECUTE call INTO n USING r.relation, r.attname;
+            succeeded := succeeded OR n IS NOT NULL;
+            without_the_right := without_the_right + (n IS NOT NULL AND NOT r.may_read)::integer;
+        EXCEPTION WHEN insufficient_privilege OR wrong_object_type OR undefined_column THEN
+            NULL;
+        END;
+    END LOOP;
+END $$;
+SELECT * FROM pg_temp.look_everywhere('SELECT newest FROM snowflake_newest($1, $2, true, 0)');
+SELECT * FROM pg_temp.look_everywhere('SELECT newest FROM snowflake_newest($1, $2, false, 0)');
+SELECT * FROM pg_temp.look_everywhere('SELECT count(*) FROM snowflake_read_ids($1, $2, 0, 10)');
+SELECT * FROM pg_temp.look_everywhere('SELECT count(*) FROM snowflake_parts($1, $2)');
+RESET ROLE;
 
 SELECT to_regclass('tenant.between_statements_moved') IS NOT NULL AS changed_between_statements;
 SELECT last_value > 1 AS ran_as_owner FROM tenant.ran_as_owner;
