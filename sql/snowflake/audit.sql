@@ -126,11 +126,11 @@ BEGIN
 
     IF class.relkind = 'v' THEN
         sizes := '{0}';
-        ids_of := format('%s.snowflake_read_view(%L, %L)', own, relation::oid, column_name);
+        ids_of := format('%s.snowflake_read_view(%L::regclass, %L::name)', own, relation::oid, column_name);
     ELSE
         EXECUTE format('SELECT coalesce(array_agg(blocks) FILTER (WHERE unseen IS NULL), ''{}''), array_agg(unseen) FILTER (WHERE unseen IS NOT NULL) '
                        '  FROM %s.snowflake_parts($1, $2)', own) INTO sizes, unseen USING relation, column_name;
-        ids_of := format('%s.snowflake_read_ids(%L, %L, $11, $12)', own, relation::oid, column_name);
+        ids_of := format('%s.snowflake_read_ids(%L::regclass, %L::name, $11, $12)', own, relation::oid, column_name);
     END IF;
     IF unseen <> '{}' THEN
         RAISE WARNING USING
