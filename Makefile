@@ -25,6 +25,7 @@ OBJS = \
 	src/mark.o \
 	src/mint.o \
 	src/module.o \
+	src/owner.o \
 	src/positions.o \
 	src/record.o \
 	src/server.o \
@@ -33,6 +34,7 @@ OBJS = \
 	src/shards.o \
 	src/sql.o \
 	src/status.o \
+	src/tables.o \
 	src/text_forms.o \
 	src/time_operators.o \
 	src/worker.o \
@@ -45,7 +47,7 @@ OBJS = \
 
 # The script of the extension is put together of its parts: core.sql is what src/
 # does, the others need no C.
-SQL_PARTS  = core marks partitions layout_change keys audit check dependents end
+SQL_PARTS  = core tables marks partitions layout_change keys audit check dependents end
 DATA_built = sql/snowflake--1.0.sql
 DATA       = $(patsubst $(srcdir)/%,%,$(wildcard $(srcdir)/sql/snowflake--*--*.sql $(srcdir)/sql/snowflake_registry--*.sql $(srcdir)/sql/snowflake_plain--*.sql))
 PGFILEDESC = "snowflake - 64-bit time-ordered ids"

@@ -10,6 +10,7 @@
 #endif
 
 #include "access/transam.h"
+#include "catalog/pg_namespace_d.h"
 #include "catalog/pg_proc_d.h"
 #include "fmgr.h"
 #include "nodes/supportnodes.h"
@@ -72,9 +73,18 @@ extern PGDLLEXPORT void _PG_init(void);
 #if PG_VERSION_NUM >= 160000
 #define function_aclcheck(function, role, mode) \
 	object_aclcheck(ProcedureRelationId, function, role, mode)
+#define schema_aclcheck(schema, role, mode) \
+	object_aclcheck(NamespaceRelationId, schema, role, mode)
 #else
 #define function_aclcheck(function, role, mode) \
 	pg_proc_aclcheck(function, role, mode)
+#define schema_aclcheck(schema, role, mode) \
+	pg_namespace_aclcheck(schema, role, mode)
+#endif
+
+/* Up to 15 every member can SET ROLE, from 16 on a grant says who can. */
+#if PG_VERSION_NUM < 160000
+#define member_can_set_role(member, role) is_member_of_role(member, role)
 #endif
 
 /*

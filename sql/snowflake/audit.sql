@@ -5,9 +5,11 @@
 -- many blocks of each partition and child, all read by way of the table that
 -- was named, whose privileges count.  Rows are put into groups of like ones,
 -- of which each finding then takes its share, so that a row is looked at once.
--- (A planner that might take a parallel plan would read the whole table
--- for each portion; with row security an audit would be one of what the caller
--- may see.)
+--
+-- Blocks are read by src/tables.c, without a query on the table, so that no code of its
+-- owner's runs.  A view is nothing but code: it is read as its owner, for
+-- those who have the owner's rights.  (With row security an audit would be one of what
+-- the caller may see.)
 
 CREATE FUNCTION @extschema@.snowflake_audit(relation regclass, column_name name, layout text DEFAULT NULL,
         expected_shards text DEFAULT NULL, earliest timestamptz DEFAULT NULL,
@@ -19,12 +21,11 @@ CREATE FUNCTION @extschema@.snowflake_audit(relation regclass, column_name name,
     SET search_path = pg_catalog, pg_temp
     SET row_security = off
     SET jit = off
-    SET enable_tidscan = on
-    SET max_parallel_workers_per_gather = 0
 AS $$
 DECLARE
-    least_portion CONSTANT integer := 2048;     -- of blocks, 16 MB
-    portions  CONSTANT integer := 20;           -- at most
+    portion   CONSTANT integer := 1024;         -- of blocks, 8 MB: what fits into memory
+    least_step CONSTANT integer := 2048;        -- of blocks, between two notices
+    steps     CONSTANT integer := 20;           -- at most
     own       regnamespace;    -- the extension's schema
     class     record;          -- of the relation in pg_class
     id_type   oid;
@@ -38,9 +39,10 @@ DECLARE
     expected  int8multirange;  -- NULL: not asked for
     -- the blocks of each partition and child
     sizes     bigint[];
-    portion   bigint;
+    unseen    text[];          -- parts that were not read, with the reason
+    step      bigint;
     at        bigint := 0;
-    place     text := '';
+    ids_of    text;            -- the call that reads a portion, or a view
     -- groups of ids, by shard and by what is remarkable
     of_shard  integer[];
     is_future boolean[];
@@ -59,7 +61,12 @@ BEGIN
         RAISE undefined_table USING
             MESSAGE = format('relation with OID %s does not exist', relation::oid);
     END IF;
-    IF class.relkind NOT IN ('r', 'p', 'm', 'v', 'f') THEN
+    IF class.relkind = 'f' THEN
+        RAISE wrong_object_type USING
+            MESSAGE = format('"%s" is a foreign table', class.relname),
+            HINT = 'Audit it on its own server, or a materialized view of it here.';
+    END IF;
+    IF class.relkind NOT IN ('r', 'p', 'm', 'v') THEN
         RAISE wrong_object_type USING
             MESSAGE = format('"%s" is not a table or view', class.relname);
     END IF;
@@ -117,48 +124,42 @@ BEGIN
         expected := coalesce(expected, '{}') + int8multirange(int8range(range[1], coalesce(range[2], range[1]), '[]'));
     END LOOP;
 
-    -- What is no ordinary table through and through has no blocks to go by,
-    -- and who may read but some columns may not name one.  Both are read in
-    -- one portion.
-    WITH RECURSIVE members(oid) AS (
-        SELECT relation::oid
-        UNION
-        SELECT i.inhrelid FROM members AS m JOIN pg_inherits AS i ON i.inhparent = m.oid)
-    SELECT CASE WHEN has_table_privilege(relation, 'SELECT')
-                     AND bool_and(c.relkind = 'p' OR a.amname IS NOT DISTINCT FROM 'heap')
-                THEN array_agg(coalesce(pg_relation_size(c.oid), 0) / current_setting('block_size')::bigint)
-                     FILTER (WHERE c.relkind <> 'p') END
-      INTO sizes
-      FROM members
-      JOIN pg_class AS c ON c.oid = members.oid
-      LEFT JOIN pg_am AS a ON a.oid = c.relam;
-    portion := greatest((SELECT max(size) FROM unnest(sizes) AS size) / portions + 1, least_portion);
+    IF class.relkind = 'v' THEN
+        sizes := '{0}';
+        ids_of := format('%s.snowflake_read_view(%L::regclass, %L::name)', own, relation::oid, column_name);
+    ELSE
+        EXECUTE format('SELECT coalesce(array_agg(blocks) FILTER (WHERE unseen IS NULL), ''{}''), array_agg(unseen) FILTER (WHERE unseen IS NOT NULL) '
+                       '  FROM %s.snowflake_parts($1, $2)', own) INTO sizes, unseen USING relation, column_name;
+        ids_of := format('%s.snowflake_read_ids(%L::regclass, %L::name, $11, $12)', own, relation::oid, column_name);
+    END IF;
+    IF unseen <> '{}' THEN
+        RAISE WARNING USING
+            MESSAGE = format('%s parts of "%s" were not audited', cardinality(unseen), class.relname),
+            DETAIL = format('They are %s.', array_to_string(unseen, ', '));
+    END IF;
+    step := greatest((SELECT max(size) FROM unnest(sizes) AS size) / steps + 1, least_step);
 
     LOOP
-        IF portion < ANY (sizes) THEN
-            place := format('WHERE ctid >= ''(%s,0)''', at)
-                || CASE WHEN at + portion < ANY (sizes) THEN format(' AND ctid < ''(%s,0)''', at + portion) ELSE '' END;
-        END IF;
         EXECUTE format(
             'SELECT array_agg(shard), array_agg(is_future), array_agg(is_early), array_agg(is_end), '
             '       array_agg(ids), array_agg(first), array_agg(last) '
             '  FROM (SELECT shard, is_future, is_early, is_end, sum(ids)::bigint AS ids, min(first) AS first, max(last) AS last '
             '          FROM (SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7) '
             '                UNION ALL '
-            '                SELECT %1$s.snowflake_shard(id%2$s), %6$s OPERATOR(%7$s.>) $8, '
-            '                       %6$s OPERATOR(%7$s.<) $9, %1$s.snowflake_sequence(id%2$s) = $10, '
+            '                SELECT %1$s.snowflake_shard(id%2$s), %4$s OPERATOR(%5$s.>) $8, '
+            '                       %4$s OPERATOR(%5$s.<) $9, %1$s.snowflake_sequence(id%2$s) = $10, '
             '                       count(*), min(id), max(id) '
-            '                  FROM (SELECT %3$I::bigint AS id FROM %4$s %5$s) AS portion '
+            '                  FROM %3$s AS portion(id) '
             '                 GROUP BY 1, 2, 3, 4) AS part(shard, is_future, is_early, is_end, ids, first, last) '
-            '         GROUP BY shard, is_future, is_early, is_end) AS seen', own, reading, column_name, relation, place,
-            minted, compares)
+            '         GROUP BY shard, is_future, is_early, is_end) AS seen', own, reading, ids_of, minted, compares)
             INTO of_shard, is_future, is_early, is_end, counts, firsts, lasts
-            USING of_shard, is_future, is_early, is_end, counts, firsts, lasts, now, last.earliest, last.sequence;
-        EXIT WHEN place = '';
+            USING of_shard, is_future, is_early, is_end, counts, firsts, lasts, now, last.earliest, last.sequence, at, at + portion;
         at := at + portion;
-        RAISE NOTICE USING MESSAGE = (
-            SELECT format('audited %s of %s blocks of "%s", %s%%', done, whole, class.relname, div(100 * done, whole))
-              FROM (SELECT sum(least(size, at)) AS done, sum(size) AS whole FROM unnest(sizes) AS size) AS progress);
+        IF step < ANY (sizes) AND (at % step < portion OR at >= ALL (sizes)) THEN
+            RAISE NOTICE USING MESSAGE = (
+                SELECT format('audited %s of %s blocks of "%s", %s%%', done, whole, class.relname, div(100 * done, whole))
+                  FROM (SELECT sum(least(size, at)) AS done, sum(size) AS whole FROM unnest(sizes) AS size) AS progress);
+        END IF;
         EXIT WHEN at >= ALL (sizes);
     END LOOP;
 

@@ -4,8 +4,9 @@
 -- Being STABLE, it can neither mint nor change anything, and it works on a standby,
 -- without the library in memory, and for those who may see little: what they may not
 -- see, it names.  It reads catalogs, the state of the server, and of a table the
--- greatest id alone, by an index: no table is scanned, none is waited for, and no more
--- than a thousand are looked into.
+-- greatest id alone, by an index: no table is scanned, none runs code of its owner's
+-- (see src/tables.c), locks are waited for 0.2 s each and 5 s in all, and no more than a
+-- thousand tables are looked into.
 
 CREATE FUNCTION @extschema@.snowflake_check(held_for interval DEFAULT '5 min', partitions_for interval DEFAULT '7 days',
         OUT area text, OUT state text, OUT finding text, OUT next_step text)
@@ -30,8 +31,10 @@ DECLARE
     status      jsonb;
     latest      timestamptz := clock_timestamp();  -- no id of this server is later
     hidden      text[] := '{}';
-    unseen      integer := 0;
+    unseen      text[] := '{}';    -- tables, with the reason
     looked      integer := 0;
+    patience    integer := 5000;   -- for locks, in ms
+    look        record;
     item        record;
     newest      bigint;
     minted_at   timestamptz;
@@ -193,8 +196,7 @@ BEGIN
     found_any := false;
     FOR item IN
         SELECT c.oid::regclass AS name, a.attname, a.atttypid, c.relkind, a.attidentity, a.atthasdef,
-               d.mints, i.is_key, i.is_indexed, r.refers, s.sequence,
-               has_column_privilege(c.oid, a.attnum, 'SELECT') AND NOT row_security_active(c.oid) AS is_visible
+               c.oid, d.mints, i.is_key, i.is_indexed, r.refers, s.sequence
           FROM pg_class AS c
           JOIN pg_attribute AS a ON a.attrelid = c.oid
           JOIN pg_type AS t ON t.oid = a.atttypid
@@ -215,7 +217,7 @@ BEGIN
                   AND p.refobjid = c.oid AND p.refobjsubid = a.attnum AND p.deptype IN ('a', 'i')
                 ORDER BY q.oid LIMIT 1) AS s(sequence) ON true
          WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND a.attnum > 0 AND NOT a.attisdropped AND a.attinhcount = 0
-           AND NOT pg_is_other_temp_schema(c.relnamespace) AND has_schema_privilege(c.relnamespace, 'USAGE')
+           AND NOT pg_is_other_temp_schema(c.relnamespace)
            AND (t.oid IN (own_type, 'bigint'::regtype) OR t.typbasetype IN (own_type, 'bigint'::regtype))
            AND (own_type IN (t.oid, t.typbasetype) OR d.mints
                 OR a.atttypid = 'bigint'::regtype AND i.is_key AND a.attidentity <> '')
@@ -236,14 +238,19 @@ BEGIN
             RETURN QUERY SELECT 'columns', 'notice', format('column "%s" of table %s mints, and still owns sequence %s', item.attname, item.name, item.sequence),
                 format('If no program takes numbers from it: DROP SEQUENCE %s;', item.sequence);
         END IF;
-        CONTINUE WHEN NOT reads OR item.refers OR NOT item.is_indexed;
-        IF NOT item.is_visible OR looked >= max_tables THEN
-            unseen := unseen + 1;
+        -- What neither is a key nor mints refers to ids, of which some are looked at.
+        CONTINUE WHEN NOT reads OR item.refers OR NOT (item.is_indexed OR item.is_key OR item.mints);
+        IF looked >= max_tables THEN
+            unseen := unseen || format('%s (more than %s tables)', item.name, max_tables);
             CONTINUE;
         END IF;
         looked := looked + 1;
         BEGIN
-            EXECUTE format('SELECT max(%I)::bigint FROM %s%s', item.attname, CASE item.relkind WHEN 'r' THEN 'ONLY ' END, item.name) INTO newest;
+            EXECUTE format('SELECT * FROM %s.snowflake_newest($1, $2, false, $3)', own) INTO look USING item.oid::regclass, item.attname, patience;
+            unseen := unseen || look.unseen;
+            patience := patience - look.waited_ms;
+            newest := look.newest;
+            CONTINUE WHEN newest IS NULL;
             EXECUTE format('SELECT %s.snowflake_timestamp($1)', own) INTO minted_at USING newest;
             IF item.attidentity <> '' THEN
                 IF minted_at BETWEEN layout.epoch + interval '30 days' AND latest
@@ -261,8 +268,6 @@ BEGIN
                     format('SELECT * FROM %s.snowflake_audit(%L, %L);', own, item.name, item.attname);
             END IF;
         EXCEPTION
-            WHEN lock_not_available THEN
-                unseen := unseen + 1;
             WHEN OTHERS THEN
                 GET STACKED DIAGNOSTICS message = MESSAGE_TEXT;
                 RETURN QUERY SELECT 'columns', 'notice', format('table %s could not be looked into: %s', item.name, message), NULL;
@@ -282,7 +287,8 @@ BEGIN
                                  ORDER BY (regexp_match(bound.expression, ' TO \(''(-?\d+)''\)$'))[1]::bigint DESC NULLS LAST))[1],
                       bool_or(bound.expression ~ ' TO \(MAXVALUE\)$')
                  FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
-                CROSS JOIN LATERAL (SELECT pg_get_expr(c.relpartbound, c.oid)) AS bound(expression)
+                -- with its relation it would wait for the relation's lock
+                CROSS JOIN LATERAL (SELECT pg_get_expr(c.relpartbound, 0)) AS bound(expression)
                 WHERE i.inhparent = p.partrelid) AS b(has_default, last_to, last_from, is_endless)
          WHERE reads AND p.partstrat = 'r' AND p.partnatts = 1 AND b.last_to IS NOT NULL AND NOT b.is_endless
            AND (own_type IN (t.oid, t.typbasetype) OR EXISTS (
@@ -308,12 +314,20 @@ BEGIN
     IF NOT reads THEN
         hidden := hidden || 'the greatest id of each table'::text;
     END IF;
-    IF unseen > 0 THEN
-        hidden := hidden || format('the greatest id of %s columns', unseen);
+    message := array_to_string(unseen, ', ');
+    next_step := concat_ws(' ',
+        CASE WHEN message ~ '\(locked\)' THEN 'Call it again when the tables are not locked.' END,
+        CASE WHEN message ~ '\(no index\)' THEN 'An index that begins with the column shows its greatest id.' END,
+        CASE WHEN message ~ '\(foreign table\)' THEN 'Look at foreign tables on their own servers.' END,
+        CASE WHEN (hidden <> '{}' OR message ~ '\((no privilege|row security)\)') AND NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user)
+             THEN format('To see all, call it as a superuser, or as an owner of the tables in: GRANT pg_monitor TO %I;', current_user) END);
+    IF unseen <> '{}' THEN
+        hidden := hidden || format('the greatest id of %s tables: %s%s', cardinality(unseen), array_to_string(unseen[:10], ', '),
+                                   CASE WHEN cardinality(unseen) > 10 THEN ', ...' END);
     END IF;
     IF hidden <> '{}' THEN
         RETURN QUERY SELECT 'visibility', 'notice', format('not seen: %s', array_to_string(hidden, ', ')),
-            format('To see all, call it as a superuser, or as an owner of the tables in: GRANT pg_monitor TO %I;', current_user);
+            coalesce(nullif(next_step, ''), 'Take the other steps first, and call it again.');
     END IF;
 END
 $$;

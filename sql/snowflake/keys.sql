@@ -1,8 +1,10 @@
 -- Migration: the DDL that turns an existing key into one that mints itself.
 --
 -- The statements are an administrator's own, in an order in which they can be
--- pasted; nothing reaches into a catalog.  Columns that refer to the key by
--- foreign keys, directly or by way of others, change with it: those that are
+-- pasted; nothing reaches into a catalog.  Each runs as the owner of the table, since
+-- it can run what the owner has put there (see src/owner.c).  So no table that it
+-- reaches may be of a role that lacks the owner's rights: that role's code would get
+-- them.  Columns that refer to the key by foreign keys, directly or by way of others, change with it: those that are
 -- shorter must, and those that are bigint should, so that ids look alike
 -- wherever they stand.  From bigint that rewrites nothing.  The column can be a
 -- bigint afterwards, too.  The way back is the same walk, to bigint and a sequence.
@@ -18,6 +20,7 @@ CREATE FUNCTION @extschema@.snowflake_change_key(relation regclass, column_name 
     SET jit = off
 AS $$
 DECLARE
+    lock_timeout CONSTANT text := current_setting('lock_timeout');
     own       regnamespace;    -- the extension's schema
     own_type  oid;             -- snowflake
     class     record;          -- of the relation in pg_class
@@ -32,6 +35,7 @@ DECLARE
     own_shards text;
     last_shard integer;
     probe     bigint;
+    look      record;
     least     bigint;
     greatest  bigint;
     todo      record;
@@ -78,8 +82,11 @@ BEGIN
             MESSAGE = format('must be owner of table %s', class.relname);
     END IF;
 
-    -- No id comes in between the look at the greatest one and the change.
-    IF NOT dry_run THEN
+    -- No id comes in between the look at the greatest one and the change.  A dry run
+    -- waits for no lock, which even a look at a default takes.
+    IF dry_run THEN
+        PERFORM set_config('lock_timeout', '200ms', true);
+    ELSE
         EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
     END IF;
 
@@ -135,6 +142,20 @@ BEGIN
             UNION
             SELECT i.inhrelid FROM members AS m JOIN pg_inherits AS i ON i.inhparent = m.oid)
         SELECT oid FROM members);
+
+    -- Whose code a statement runs: that of the tree, and of what refers to it.
+    SELECT c.oid::regclass AS name, c.relname, c.relowner::regrole AS owner INTO todo
+      FROM pg_class AS c
+     WHERE c.oid = ANY (tree) AND NOT (pg_has_role(c.relowner, class.owner::oid, 'USAGE') AND pg_has_role(class.owner::oid, c.relowner, 'USAGE'))
+        OR c.oid IN (SELECT conrelid FROM pg_constraint WHERE contype = 'f' AND confrelid = ANY (tree))
+           AND NOT pg_has_role(c.relowner, class.owner::oid, 'USAGE')
+     ORDER BY c.relname, c.oid LIMIT 1;
+    IF FOUND THEN
+        RAISE insufficient_privilege USING
+            MESSAGE = format('table "%s" has another owner than table "%s"', todo.relname, class.relname),
+            DETAIL = format('The statements run as %s, and would run code that %s has put into the table.', class.owner, todo.owner),
+            HINT = format('If that role is to have these rights: ALTER TABLE %s OWNER TO %s;', todo.name, class.owner);
+    END IF;
 
     -- A default is replaced if nothing is lost with it: if it is a sequence's,
     -- or mints.
@@ -256,7 +277,14 @@ BEGIN
         -- begin with the tick of an id that is minted now, which also tries the
         -- default out.  A dry run mints nothing, and goes by the clock.  If the default
         -- stays, ids may be of this very tick.
-        EXECUTE format('SELECT max(%I) FROM %s', column_name, relation) INTO greatest;
+        EXECUTE format('SELECT * FROM %s.snowflake_newest($1, $2, true, 5000)', own) INTO look USING relation, column_name;
+        greatest := look.newest;
+        IF look.unseen <> '{}' THEN
+            RAISE WARNING USING
+                MESSAGE = format('%s parts of "%s" were not looked at', cardinality(look.unseen), class.relname),
+                DETAIL = format('They are %s.', array_to_string(look.unseen, ', ')),
+                HINT = 'Compare their greatest id with those that are minted.';
+        END IF;
         IF dry_run THEN
             EXECUTE format('SELECT %s.snowflake_floor(clock_timestamp())', own) INTO least;
         ELSE
@@ -315,7 +343,7 @@ BEGIN
                    CASE WHEN a.attidentity <> '' AND (x.relid, x.attname) <> (relation, column_name) THEN 'its identity' END,
                    CASE WHEN format('%s.%s', a.attrelid, a.attnum) = ANY (distributed_by)
                         THEN 'that Citus distributes by it' END,
-                   CASE WHEN NOT pg_has_role(c.relowner, 'USAGE')
+                   CASE WHEN NOT pg_has_role(class.owner::oid, c.relowner, 'USAGE')
                         THEN 'ownership of table ' || c.relname END,
                    (SELECT string_agg(DISTINCT d.object, ', ' ORDER BY d.object)
                       FROM pg_attribute AS m
@@ -405,16 +433,37 @@ BEGIN
          WHERE m.attrelid = ANY (tree) AND m.attname = column_name AND d.deptype = 'a' AND NOT reverts
          ORDER BY s.relname, s.oid);
 
-    IF sequence_name IS NOT NULL THEN
-        statements := statements || format('SELECT setval(%L, max(%I)) FROM %s HAVING max(%2$I) > 0;', sequence_name, column_name, relation);
-    END IF;
-
+    FOR todo IN
+        SELECT need.schema, need.privilege
+          FROM (VALUES (class.schema, 'USAGE'), (CASE WHEN is_new THEN class.schema END, 'CREATE'), (CASE WHEN NOT reverts THEN own END, 'USAGE'))
+               AS need(schema, privilege)
+         WHERE NOT has_schema_privilege(class.owner::oid, need.schema::oid, need.privilege)
+    LOOP
+        RAISE insufficient_privilege USING
+            MESSAGE = format('permission denied for schema %s', todo.schema),
+            DETAIL = format('The statements run as %s, the owner of table "%s".', class.owner, class.relname),
+            HINT = format('GRANT %s ON SCHEMA %s TO %s;', todo.privilege, todo.schema, class.owner);
+    END LOOP;
     FOREACH statement IN ARRAY statements LOOP
-        IF NOT dry_run THEN
-            EXECUTE statement;
+        IF NOT dry_run AND class.owner = current_user::regrole THEN
+            EXECUTE statement;      -- without the library, too
+        ELSIF NOT dry_run THEN
+            EXECUTE format('SELECT %s.snowflake_run_as_owner($1, $2)', own) USING relation, statement;
         END IF;
         RETURN NEXT statement;
     END LOOP;
+    IF sequence_name IS NOT NULL THEN
+        statement := format('SELECT setval(%L, max(%I)) FROM %s HAVING max(%2$I) > 0;', sequence_name, column_name, relation);
+        IF NOT dry_run AND class.owner = current_user::regrole THEN
+            EXECUTE statement;
+        ELSIF NOT dry_run THEN
+            EXECUTE format('SELECT %1$s.snowflake_run_as_owner($1, format(''SELECT setval(%%L, %%s)'', $2, look.newest)) '
+                           '  FROM %1$s.snowflake_newest($1, $3, true, 5000) AS look WHERE look.newest > 0', own)
+                USING relation, sequence_name, column_name;
+        END IF;
+        RETURN NEXT statement;
+    END IF;
+    PERFORM set_config('lock_timeout', lock_timeout, true);
 END
 $$;
 

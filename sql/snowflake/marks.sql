@@ -79,12 +79,14 @@ COMMENT ON FUNCTION @extschema@.snowflake_publish_mark(text, regclass) IS 'store
 --
 -- All is read with the snapshot of the statement that calls it, as it is STABLE.
 -- So there is nothing between the mark and the rows that this statement reads.
+-- The table of marks is read row by row, so that no code of its owner's runs.
 CREATE FUNCTION @extschema@.snowflake_least_mark(relation regclass, servers text[],
     marks regclass DEFAULT pg_catalog.to_regclass('snowflake_marks'::text)) RETURNS @extschema@.snowflake
     LANGUAGE plpgsql STABLE CALLED ON NULL INPUT PARALLEL RESTRICTED
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+    own    regnamespace;    -- the extension's schema
     names  text[] := (SELECT array_agg(DISTINCT name) FROM unnest(servers) AS name WHERE name IS NOT NULL);
     class  record;
     brings record;          -- what the subscriptions that bring rows of the relation are like
@@ -141,8 +143,9 @@ BEGIN
     IF NOT brings.are_ready THEN
         RETURN NULL;
     END IF;
-    EXECUTE format('SELECT min(mark) FROM %s WHERE server = ANY ($1) HAVING count(*) = cardinality($1)', marks)
-        INTO least USING names;
+    SELECT extnamespace INTO STRICT own FROM pg_extension WHERE extname = 'snowflake';
+    EXECUTE format('SELECT min(mark) FROM %s.snowflake_read_marks($1) WHERE server = ANY ($2) HAVING count(*) = cardinality($2)', own)
+        INTO least USING marks, names;
     RETURN least;
 END
 $$;

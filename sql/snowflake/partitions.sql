@@ -6,6 +6,10 @@
 -- write, so there it is PARTITION OF, which takes half of the time.  The lock
 -- makes two sessions that do this at once wait for each other.  Existing
 -- partitions are known by their bounds, whatever their names are.
+--
+-- The statements run as the parent's owner (see src/owner.c), who owns the new partitions.
+-- They can run code of the parent, of its ancestors and of a default partition, so
+-- none of these may be of a role that lacks the owner's rights.
 
 CREATE FUNCTION @extschema@.snowflake_make_partitions(parent regclass, start_time timestamptz,
         end_time timestamptz, step interval)
@@ -37,6 +41,8 @@ DECLARE
     prefix     text;
     partition  text;
     placement  text;           -- of each, as of the parent
+    statements text[];
+    statement  text;
     message    text;
 BEGIN
     IF parent IS NULL OR start_time IS NULL OR end_time IS NULL OR step IS NULL THEN
@@ -57,7 +63,7 @@ BEGIN
             MESSAGE = format('step must be positive, not "%s"', step);
     END IF;
 
-    SELECT c.relname, c.relkind, s.nspname, t.spcname, a.amname,
+    SELECT c.relname, c.relkind, s.nspname, t.spcname, a.amname, c.relowner::regrole AS owner,
            pg_has_role(c.relowner, 'USAGE') AS is_owned
       INTO relation
       FROM pg_class AS c
@@ -77,6 +83,12 @@ BEGIN
     IF NOT relation.is_owned THEN
         RAISE insufficient_privilege USING
             MESSAGE = format('must be owner of table %s', relation.relname);
+    END IF;
+    IF NOT has_schema_privilege(relation.owner::oid, relation.nspname, 'CREATE') THEN
+        RAISE insufficient_privilege USING
+            MESSAGE = format('permission denied for schema %s', relation.nspname),
+            DETAIL = format('The partitions are made as %s, the owner of table "%s".', relation.owner, relation.relname),
+            HINT = format('GRANT USAGE, CREATE ON SCHEMA %I TO %s;', relation.nspname, relation.owner);
     END IF;
 
     SELECT p.partstrat, p.partnatts, p.partattrs[0] AS attnum, a.attname, a.atttypid
@@ -113,6 +125,20 @@ BEGIN
         RAISE serialization_failure USING
             MESSAGE = 'could not serialize access due to partitions that were added concurrently',
             HINT = 'The transaction might succeed if retried.';
+    END IF;
+
+    SELECT c.oid::regclass AS name, c.relname, c.relowner::regrole AS owner INTO other
+      FROM (SELECT relid FROM pg_partition_ancestors(parent)
+            UNION
+            SELECT t.relid FROM pg_partitioned_table AS p CROSS JOIN LATERAL pg_partition_tree(p.partdefid) AS t WHERE p.partrelid = parent) AS reached
+      JOIN pg_class AS c ON c.oid = reached.relid
+     WHERE NOT pg_has_role(c.relowner, relation.owner::oid, 'USAGE')
+     ORDER BY c.relname, c.oid LIMIT 1;
+    IF FOUND THEN
+        RAISE insufficient_privilege USING
+            MESSAGE = format('table "%s" has another owner than table "%s"', other.relname, relation.relname),
+            DETAIL = format('The partitions are made as %s, and this would run code that %s has put into the table.', relation.owner, other.owner),
+            HINT = format('If that role is to have these rights: ALTER TABLE %s OWNER TO %s;', other.name, relation.owner);
     END IF;
 
     SELECT array_agg(bound.partition), array_agg(
@@ -200,15 +226,17 @@ BEGIN
         END IF;
 
         IF existing IS NULL THEN
-            EXECUTE format('CREATE TABLE %s PARTITION OF %s FOR VALUES FROM (%L) TO (%L)', partition, parent, from_id, to_id)
-                 || placement;
+            statements := ARRAY[
+                format('CREATE TABLE %s PARTITION OF %s FOR VALUES FROM (%L) TO (%L)', partition, parent, from_id, to_id) || placement];
         ELSE
-            EXECUTE format('CREATE TABLE %s (LIKE %s INCLUDING COMPRESSION INCLUDING CONSTRAINTS'
-                           ' INCLUDING DEFAULTS INCLUDING GENERATED INCLUDING STORAGE)', partition, parent)
-                 || placement;
-            EXECUTE format('ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%L) TO (%L)',
-                           parent, partition, from_id, to_id);
+            statements := ARRAY[
+                format('CREATE TABLE %s (LIKE %s INCLUDING COMPRESSION INCLUDING CONSTRAINTS'
+                       ' INCLUDING DEFAULTS INCLUDING GENERATED INCLUDING STORAGE)', partition, parent) || placement,
+                format('ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%L) TO (%L)', parent, partition, from_id, to_id)];
         END IF;
+        FOREACH statement IN ARRAY statements LOOP
+            EXECUTE format('SELECT %s.snowflake_run_as_owner($1, $2)', own) USING parent, statement;
+        END LOOP;
         RETURN NEXT partition::regclass;
     END LOOP;
 EXCEPTION WHEN check_violation THEN

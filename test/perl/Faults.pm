@@ -67,6 +67,38 @@ my @FAULTS = (
 		'src/mint.c', 'if (unlikely(is_new) && have_changed())', 'if (unlikely(is_new) && false)'
 	],
 
+	# --- Other roles' tables
+	[
+		'may_select', 'a table is looked at by those who may select', 'owners',
+		'src/tables.c', 'else if (!may_use_schema(rel) || !may_select(rel, column)) return "no privilege";', ''
+	],
+	[
+		'row_security', 'nobody learns of rows that row security hides', 'owners',
+		'src/tables.c', 'else if (check_enable_rls(RelationGetRelid(rel), InvalidOid, true) == RLS_ENABLED) return "row security";', ''
+	],
+	[ 'may_read', 'rows are read for those who may select', 'owners', 'src/tables.c', 'if (!may_select(rel, column)) aclcheck_error(', 'if (false) aclcheck_error(' ],
+	[ 'as_owner', 'a statement runs as the owner of the table', 'owners', 'src/owner.c', 'if (owner != caller->user)', 'if (false)' ],
+	[
+		'owner_restricted', 'the owner cannot become the caller', 'owners',
+		'src/owner.c', 'caller->context | SECURITY_RESTRICTED_OPERATION', 'caller->context'
+	],
+	[
+		'settings_back', 'what the owner has set ends with the statement', 'owners',
+		'src/owner.c', 'AtEOXact_GUC(false, caller->guc_level);', 'AtEOXact_GUC(true, caller->guc_level);'
+	],
+	[
+		'may_become_owner', 'a statement runs as an owner whom the caller can become', 'owners',
+		'src/owner.c', 'if (has_privs_of_role(GetUserId(), owner) && member_can_set_role(GetUserId(), owner)) return;', 'if (true) return;'
+	],
+	[
+		'one_owner', 'no statement runs code of another role than the owner', 'owners',
+		'sql/snowflake/keys.sql', "AND NOT pg_has_role(c.relowner, class.owner::oid, 'USAGE')", 'AND false'
+	],
+	[
+		'patience', 'all locks together are waited for as long as a few', '099_owners',
+		'sql/snowflake/check.sql', 'patience := patience - look.waited_ms;', ''
+	],
+
 	# --- The horizon
 	[
 		'horizon_kept', 'no id is minted at the horizon or past it', '009_horizon_file',

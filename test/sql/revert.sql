@@ -108,6 +108,9 @@ CREATE TABLE theirs (id snowflake PRIMARY KEY DEFAULT snowflake_nextval(), note 
 ALTER TABLE theirs OWNER TO regress_snowflake_reverter;
 GRANT INSERT (note) ON theirs TO regress_snowflake_app;
 GRANT SELECT ON theirs TO PUBLIC;
+SELECT * FROM snowflake_revert('theirs', 'id');
+\echo :SQLSTATE
+GRANT CREATE ON SCHEMA public TO regress_snowflake_reverter;
 SELECT * FROM snowflake_revert('theirs', 'id', false);
 SELECT * FROM anatomy WHERE thing ~ 'sequence';
 SET ROLE regress_snowflake_app;
@@ -115,7 +118,6 @@ INSERT INTO theirs (note) VALUES ('a');
 SELECT snowflake_revert('theirs', 'id');
 \echo :SQLSTATE
 RESET ROLE;
-GRANT CREATE ON SCHEMA public TO regress_snowflake_reverter;
 SET ROLE regress_snowflake_reverter;
 SELECT count(*) FROM snowflake_adopt('theirs', 'id', dry_run => false);
 SELECT * FROM snowflake_revert('theirs', 'id', false);

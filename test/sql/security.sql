@@ -195,8 +195,10 @@ BEGIN
                        o.arguments, o.result, format(trap, o.signature));
     END LOOP;
     FOR o IN SELECT proname, array_to_string(proargtypes::regtype[], ', ') AS arguments, prorettype::regtype AS result
-               FROM members WHERE proname IN (SELECT word FROM words) AND proargtypes::oid[] && '{bigint,text}'::regtype[]::oid[] LOOP
-        FOREACH near IN ARRAY ARRAY[replace(o.arguments, 'bigint', 'integer'), replace(o.arguments, 'text', 'name')] LOOP
+               FROM members WHERE proname IN (SELECT word FROM words) AND proargtypes::oid[] && '{bigint,text,regclass}'::regtype[]::oid[] LOOP
+        FOREACH near IN ARRAY ARRAY[replace(o.arguments, 'bigint', 'integer'), replace(o.arguments, 'text', 'name'),
+                                   -- what bare literals would rather go to, where a user's call does not name it
+                                   CASE WHEN o.proname ~ '^snowflake_(newest|parts|read_|run_)' THEN replace(replace(o.arguments, 'regclass', 'text'), 'name', 'text') ELSE o.arguments END] LOOP
             IF near <> o.arguments THEN
                 EXECUTE format('CREATE FUNCTION public.%I(%s) RETURNS %s LANGUAGE plpgsql AS %L',
                                o.proname, near, o.result, format(trap, near));

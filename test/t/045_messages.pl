@@ -161,7 +161,7 @@ for my $block (map { $_->[1] } grep { $_->[0] eq 'text' } fenced_blocks($page))
 		push @blocks, { text => $3, state => $2 } if /^([A-Z]+):  (?:(\w{5}): )?(.*)/;
 	}
 }
-my $item = qr/^ *- (?:([0-9A-Z]{5}|notice) )?((?:`[^`\n]+`(?:, )?)+)(?::|$)/m;
+my $item = qr/^ *- (?:([0-9A-Z]{5}|notice|warning) )?((?:`[^`\n]+`(?:, )?)+)(?::|$)/m;
 
 while ($page =~ /$item/g)
 {
@@ -172,7 +172,7 @@ my $reference = page_text('doc/reference.md');
 while ($reference =~ /$item/g)
 {
 	my ($state, $said) = ($1, $2);
-	push @cells_of_reference, map { { text => $_, state => $state =~ s/notice//r } } $said =~ /`([^`]+)`/g if defined $state;
+	push @cells_of_reference, map { { text => $_, state => $state =~ s/notice|warning//r } } $said =~ /`([^`]+)`/g if defined $state;
 }
 cmp_ok(scalar(@cells_of_reference), '>', 40, 'the reference has messages of its functions');
 
