@@ -190,6 +190,30 @@ BEGIN
         RETURN QUERY SELECT 'mark', 'warning', format('prepared transaction "%s" of database "%s" is open since %s, and may hold the mark', p.gid, p.database, p.prepared),
                             format('In database "%s": COMMIT PREPARED %L; or ROLLBACK PREPARED %2$L;', p.database, p.gid)
                        FROM pg_prepared_xacts AS p WHERE p.prepared < clock_timestamp() - held_for ORDER BY p.prepared LIMIT 10;
+
+        -- A mark never goes back: one of this server's own name that is above the present
+        -- one is of another history.
+        FOR item IN
+            SELECT c.oid::regclass AS name FROM pg_class AS c
+             WHERE reads AND NOT is_standby AND c.relname = 'snowflake_marks' AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+               AND NOT pg_is_other_temp_schema(c.relnamespace)
+             ORDER BY c.oid LIMIT 10
+        LOOP
+            BEGIN
+                EXECUTE format('SELECT server, mark, present FROM (SELECT %1$s.snowflake_settled()::bigint AS present) AS p, '
+                               '%1$s.snowflake_read_marks($1) WHERE mark > present AND server = (SELECT format(''%%s/%%s'', '
+                               'system_identifier, current_database()) FROM pg_control_system())', own)
+                    INTO last_range USING item.name;
+                IF last_range.mark IS NOT NULL THEN
+                    RETURN QUERY SELECT 'mark', 'warning', format('the mark %s that table %s has of this server is above its present one, %s: it is of another history or layout',
+                                                                  last_range.mark, item.name, last_range.present),
+                        format('SELECT %s.snowflake_publish_mark(marks => %L); and let readers of this server''s rows read again from there.', own, item.name);
+                END IF;
+            EXCEPTION
+                WHEN OTHERS THEN
+                    hidden := hidden || format('marks in table %s', item.name);
+            END;
+        END LOOP;
     END IF;
 
     -- The columns of this database.  Partitions and children are their parents'.

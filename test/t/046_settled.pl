@@ -224,6 +224,12 @@ is($node->safe_psql('postgres', 'SELECT snowflake_settled() IS NOT NULL'), 't', 
 # --- A stored mark that this server cannot have had
 
 $node->safe_psql('postgres', q(INSERT INTO snowflake_marks VALUES ('here', 9e18, now())));
+$node->safe_psql('postgres', q(INSERT INTO snowflake_marks SELECT format('%s/postgres', system_identifier), 8e18, now() FROM pg_control_system()));
+like($node->safe_psql('postgres', q(SELECT finding FROM snowflake_check() WHERE area = 'mark' AND finding ~ 'history')),
+	qr/^the mark 8000000000000000000 that table public\.snowflake_marks has of this server is above its present one, \d+: it is of another history or layout$/,
+	'a stored mark of its own name that it cannot have had is a finding');
+$node->safe_psql('postgres', 'SELECT snowflake_publish_mark()');
+is($node->safe_psql('postgres', q(SELECT count(*) FROM snowflake_check() WHERE area = 'mark' AND finding ~ 'history')), 0, 'until it is published again');
 my (undef, $stored, $warning) = $node->psql('postgres', q(\set VERBOSITY verbose
 SELECT snowflake_publish_mark('here')));
 like($warning, qr/WARNING:  01000: the stored mark 9000000000000000000 of server "here" is replaced by $stored\nDETAIL:  It is after all ids that this server may have minted/,
