@@ -256,7 +256,10 @@ class Reader:
         for name in [re.sub(r"\(.*\)\Z", "", text), *re.findall(r"::(\w+)", text)]:
             if name in self.made_here:
                 self.complain(f'"{name}" is not qualified in "{text}"')
-        if not re.match(BEGINS, text):
+        is_call = re.match(r"%(\d+\$)?s\.\w+\(", text)  # or the text of a signature
+        if is_call:
+            text = "SELECT " + text
+        elif not re.match(BEGINS, text):
             return
         fill = []
         at = 0
@@ -298,7 +301,7 @@ class Reader:
                 least = found
             if not least:
                 return
-        if least is None:
+        if least is None and not is_call:
             self.complain(f"the parser cannot read: {text}")
         self.findings += least or []
 
