@@ -9,13 +9,14 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/../perl";
 
+use OwnCalls;
 use PostgreSQL::Test::Utils;
 use SnowflakeTest;
 use Test::More;
 
 my $node = PostgreSQL::Test::Cluster->new('own_schema');
 $node->init;
-$node->append_conf('postgresql.conf', "snowflake.shards = '5'\ntimezone = 'UTC'");
+$node->append_conf('postgresql.conf', "snowflake.shards = '5'\ntimezone = 'UTC'\nmax_prepared_transactions = 5");
 $node->start;
 $node->safe_psql('postgres', 'CREATE ROLE app LOGIN; CREATE DATABASE app OWNER app');
 
@@ -99,5 +100,21 @@ is($node->safe_psql('postgres', 'SELECT count(*) FROM old WHERE id >= ext.snowfl
 fails_with($node, 'SELECT FROM old WHERE id >= now()', @no_operator, 'and times need the path');
 is($node->safe_psql('postgres', q{SELECT count(*) FROM information_schema.tables WHERE table_schema = 'public' AND table_name <> 'old'}),
 	0, 'no view of the extension is among the tables');
+
+# --- Names of schemas: all of it works, or the server refuses
+
+$node->safe_psql('postgres', 'CREATE DATABASE named');
+for my $name ('a"b', q(a'b), 'a$b', 'a\\b', "a\nb", 'a--b', 'a/*b', 'a*/b')
+{
+	my $quoted = '"' . $name =~ s/"/""/gr . '"';
+	fails_with($node, "CREATE SCHEMA $quoted; CREATE EXTENSION snowflake SCHEMA $quoted", '22P02', qr/invalid (character|string) in extension "snowflake" schema/,
+		"refused: $quoted", dbname => 'named');
+}
+for my $name ('"Ä b.c;"', 'snowflake', '"select"')
+{
+	$node->safe_psql('named', "CREATE SCHEMA $name; CREATE EXTENSION snowflake SCHEMA $name");
+	is(($node->psql('named', in_schema($name, snowflake_calls()), on_error_stop => 1))[0], 0, "all of it works in $name");
+	$node->safe_psql('named', 'DROP EXTENSION snowflake');
+}
 
 done_testing();
