@@ -48,6 +48,7 @@ main() {
 snowflake.shards = '5'"
     with_server psql --no-psqlrc --quiet --echo-queries --pset=pager=off \
         --set=ON_ERROR_STOP=1 --file=test/demo.sql
+    say "To take this id apart in a browser, and see how ids are minted: open doc/explore.html"
 
     if [[ $keep ]]; then
         SCRATCH=()
