@@ -94,7 +94,7 @@ dpkg-deb --root-owner-group --build ../later ..
 sudo pg_ctlcluster $major main start
 $upgrade
 sudo pg_ctlcluster $major main stop
-dpkg-query --show postgresql-$major-snowflake | grep '\\.1\$'
+dpkg-query --show postgresql-$major-snowflake-ids | grep '\\.1\$'
 rm ../postgresql-$major-snowflake_*.deb
 mv ../released/*.deb ..
 SH
@@ -172,8 +172,8 @@ sub builds_rpm
 	return make_pgdg_directory() && build(<<"SH");
 cd ../clone
 $commands
-rpm -qlp ~/rpmbuild/RPMS/*/postgresql$major-snowflake-[0-9]*.rpm | grep /usr/pgsql-$major/lib/snowflake.so
-! rpm -qlp ~/rpmbuild/RPMS/*/postgresql$major-snowflake-[0-9]*.rpm | grep /usr/lib/postgresql
+rpm -qlp ~/rpmbuild/RPMS/*/snowflake_ids_$major-[0-9]*.rpm | grep /usr/pgsql-$major/lib/snowflake.so
+! rpm -qlp ~/rpmbuild/RPMS/*/snowflake_ids_$major-[0-9]*.rpm | grep /usr/lib/postgresql
 SH
 }
 
