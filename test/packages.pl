@@ -87,7 +87,7 @@ sub upgrades
 	my $upgrade = page('Upgrade');
 	return build(<<"SH");
 mkdir ../released
-mv ../postgresql-$major-snowflake_*.deb ../released/
+mv ../postgresql-$major-snowflake-ids_*.deb ../released/
 dpkg-deb --raw-extract ../released/*.deb ../later
 sed -i 's/^Version: .*/&.1/' ../later/DEBIAN/control
 dpkg-deb --root-owner-group --build ../later ..
@@ -95,7 +95,7 @@ sudo pg_ctlcluster $major main start
 $upgrade
 sudo pg_ctlcluster $major main stop
 dpkg-query --show postgresql-$major-snowflake-ids | grep '\\.1\$'
-rm ../postgresql-$major-snowflake_*.deb
+rm ../postgresql-$major-snowflake-ids_*.deb
 mv ../released/*.deb ..
 SH
 }
@@ -123,7 +123,7 @@ sub test_package
 		 copy_debian('plain', 'tested')
 	  && install_in($tested, 'autopkgtest')
 	  && run('sh', '-c', 'cp -a "$0"/*.deb "$0/tree" "$1/tmp/"', "$root$home", $tested)    # debian/control is of this major
-	  && enter($tested, 'bash', '-euxc', "cd /tmp\nautopkgtest ./postgresql-$major-snowflake_*.deb ./tree -- null");
+	  && enter($tested, 'bash', '-euxc', "cd /tmp\nautopkgtest ./postgresql-$major-snowflake-ids_*.deb ./tree -- null");
 }
 
 # --- The archives, of the last commit
