@@ -118,6 +118,7 @@ begin_dots() {
         exec {nothing}<> <(:)
         while [[ -d /proc/$$ ]] && ! read -r -t 5 -u "$nothing" _; do
             printf .
+            # shellcheck disable=SC2034 # the trap reads it
             count=1
         done
     ) &
