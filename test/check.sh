@@ -240,7 +240,7 @@ step_of() {
         */upgrade-*) echo upgrade ;;
         */text_input) echo fuzz ;;
         */build) echo regress ;;
-        */citus | */patroni | */pgactive | */pglogical | */timescaledb) echo integration ;;
+        */citus | */explore | */patroni | */pgactive | */pglogical | */readers | */timescaledb) echo integration ;;
         */regress | */isolation | */soak | */sqlsmith | */twins) echo "${1#*/}" ;;
         */*) echo tap ;;
         *) echo "$1" ;;

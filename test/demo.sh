@@ -43,11 +43,14 @@ main() {
     need_major
 
     say "Building snowflake for PostgreSQL $major and starting a server"
+    begin_dots
     make_copy ''
     start_server "fsync = off
 snowflake.shards = '5'"
+    end_dots
     with_server psql --no-psqlrc --quiet --echo-queries --pset=pager=off \
         --set=ON_ERROR_STOP=1 --file=test/demo.sql
+    say "To take this id apart in a browser, and see how ids are minted: open doc/explore.html"
 
     if [[ $keep ]]; then
         SCRATCH=()

@@ -2,13 +2,13 @@
 -- statement stands before its result.
 
 \echo
-\echo '==== A table whose key is a snowflake'
+\echo '==== A table that mints its own keys'
 \echo
 
 CREATE EXTENSION snowflake;
 
 CREATE TABLE photos (
-    id   snowflake PRIMARY KEY DEFAULT snowflake_nextval(),
+    id   bigint PRIMARY KEY DEFAULT snowflake_nextval(),
     url  text NOT NULL
 );
 
@@ -65,7 +65,9 @@ SELECT id, url, snowflake_timestamp(id) FROM photos
 EXPLAIN (COSTS OFF)
 SELECT * FROM photos WHERE id < :last ORDER BY id DESC LIMIT 5;
 
-\echo '==== In JSON an id is a string, which JavaScript does not round'
+\echo '==== With the type snowflake an id is a string in JSON: JavaScript does not round it'
 \echo
+
+ALTER TABLE photos ALTER id TYPE snowflake;
 
 SELECT to_json(photos) FROM photos ORDER BY id DESC LIMIT 1;

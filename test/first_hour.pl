@@ -83,7 +83,15 @@ run('sh', '-euc', 'mkdir -p "$0" && echo "listen_addresses = \'\'" >"$0/socket.c
 use_debian('bare.1', $is_root ? '/root' : '/home');
 new_packages();
 
-check('the demo runs', as_user('chmod -R a-w .; test/demo.sh; chmod -R u+w .'));
+# Somebody looks at it with a clock.
+my $CLOCK = <<'PERL' =~ s/\n\s*/ /gr;
+$| = 1; my ($at, $most) = (time, 0);
+while (sysread(STDIN, my $said, 4096)) { my $silent = time - $at; $most = $silent if $silent > $most; $at = time; print $said }
+print "\nSilent for $most s at most\n"
+PERL
+
+check('the demo runs', as_user("set -o pipefail; chmod -R a-w .; test/demo.sh 2>&1 | perl -e '$CLOCK'; chmod -R u+w ."));
+like(logged(), qr/^Silent for (?:\d|10) s at most$/m, 'and is never silent for longer than 10 s');
 in_order('the demo', qr/^Fetching apt's lists/m, $INSTALLING, qr/^Building snowflake for PostgreSQL $major/m,
 	qr/^CREATE TABLE photos/m, qr/^ timestamp  \|/m);
 left_in('the demo');

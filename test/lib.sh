@@ -96,6 +96,8 @@ exclude_each_other() {
 CHILD=
 SCRATCH=()                      # directories to remove
 LOG=                            # of a command, to remove
+DOTS=                           # the process that writes them
+UNPACKING=                      # is apt changing the machine?
 CREATECLUSTER=                  # our file that tells Debian what cluster to create
 
 attend() {
@@ -105,6 +107,29 @@ attend() {
     wait "$CHILD" || status=$?
     CHILD=
     return "$status"
+}
+
+# A dot every five seconds, so that nobody takes what says nothing for what has died,
+# until end_dots().  It has no child that could outlive it.
+begin_dots() {
+    (
+        count=0
+        trap '((count == 0)) || echo; exit' TERM
+        exec {nothing}<> <(:)
+        while [[ -d /proc/$$ ]] && ! read -r -t 5 -u "$nothing" _; do
+            printf .
+            # shellcheck disable=SC2034 # the trap reads it
+            count=1
+        done
+    ) &
+    DOTS=$!
+}
+
+end_dots() {
+    [[ $DOTS ]] || return 0
+    kill -TERM "$DOTS" 2>/dev/null || true
+    wait "$DOTS" 2>/dev/null || true
+    DOTS=
 }
 
 # Stop the servers whose data directory is below $1, and remove it.  A
@@ -138,8 +163,11 @@ end_child() {
 cleanup() {
     local dir
     trap '' INT TERM HUP
+    end_dots
     [[ -z $CHILD ]] || end_child "$CHILD"
     release_clusters
+    [[ -z $UNPACKING ]] ||
+        say "apt was interrupted, and may have left packages half installed. To finish: dpkg --configure -a, as root" >&2
     rm -f "$LOG"
     for dir in "${SCRATCH[@]}"; do
         discard "$dir"
@@ -173,7 +201,9 @@ fetch_lists() {
     [[ -z ${LISTS_FETCHED-} ]] && ! knows_package postgresql && can_be_root || return 0
     export LISTS_FETCHED=yes
     say "Fetching apt's lists of packages, which are empty" >&2
+    begin_dots >&2
     as_root apt-get -qq update >/dev/null 2>&1 </dev/null || true
+    end_dots
 }
 
 has_package() {
@@ -260,7 +290,7 @@ how_much() {
 }
 
 # Install those of the named packages that are missing.  Say before how much that
-# is; a dot now and then shows that it goes on.
+# is; a dot every five seconds shows that it goes on.
 install_packages() {
     local status=0
     local -a missing=()
@@ -280,8 +310,11 @@ install_packages() {
     apt_install -o APT::Get::Assume-Yes=false --assume-no "${missing[@]}" >"$LOG" || true
     say "Installing ${missing[*]} with apt: $(how_much "$LOG")"
     [[ " ${missing[*]}" != *" postgresql-"[0-9]* ]] || hold_clusters
-    apt_install -q -y "${missing[@]}" | tee "$LOG" |
-        awk '/^(Get|Unpacking|Setting up)/ && ++n % 8 == 0 { printf "."; fflush() } END { print "" }' || status=$?
+    UNPACKING=yes
+    begin_dots
+    apt_install -q -y "${missing[@]}" >"$LOG" || status=$?
+    end_dots
+    UNPACKING=
     release_clusters
     ((status == 0)) || show_tail "$LOG" 20
     rm -f "$LOG"

@@ -87,15 +87,15 @@ sub upgrades
 	my $upgrade = page('Upgrade');
 	return build(<<"SH");
 mkdir ../released
-mv ../postgresql-$major-snowflake_*.deb ../released/
+mv ../postgresql-$major-snowflake-ids_*.deb ../released/
 dpkg-deb --raw-extract ../released/*.deb ../later
 sed -i 's/^Version: .*/&.1/' ../later/DEBIAN/control
 dpkg-deb --root-owner-group --build ../later ..
 sudo pg_ctlcluster $major main start
 $upgrade
 sudo pg_ctlcluster $major main stop
-dpkg-query --show postgresql-$major-snowflake | grep '\\.1\$'
-rm ../postgresql-$major-snowflake_*.deb
+dpkg-query --show postgresql-$major-snowflake-ids | grep '\\.1\$'
+rm ../postgresql-$major-snowflake-ids_*.deb
 mv ../released/*.deb ..
 SH
 }
@@ -123,7 +123,7 @@ sub test_package
 		 copy_debian('plain', 'tested')
 	  && install_in($tested, 'autopkgtest')
 	  && run('sh', '-c', 'cp -a "$0"/*.deb "$0/tree" "$1/tmp/"', "$root$home", $tested)    # debian/control is of this major
-	  && enter($tested, 'bash', '-euxc', "cd /tmp\nautopkgtest ./postgresql-$major-snowflake_*.deb ./tree -- null");
+	  && enter($tested, 'bash', '-euxc', "cd /tmp\nautopkgtest ./postgresql-$major-snowflake-ids_*.deb ./tree -- null");
 }
 
 # --- The archives, of the last commit
@@ -172,8 +172,8 @@ sub builds_rpm
 	return make_pgdg_directory() && build(<<"SH");
 cd ../clone
 $commands
-rpm -qlp ~/rpmbuild/RPMS/*/postgresql$major-snowflake-[0-9]*.rpm | grep /usr/pgsql-$major/lib/snowflake.so
-! rpm -qlp ~/rpmbuild/RPMS/*/postgresql$major-snowflake-[0-9]*.rpm | grep /usr/lib/postgresql
+rpm -qlp ~/rpmbuild/RPMS/*/snowflake_ids_$major-[0-9]*.rpm | grep /usr/pgsql-$major/lib/snowflake.so
+! rpm -qlp ~/rpmbuild/RPMS/*/snowflake_ids_$major-[0-9]*.rpm | grep /usr/lib/postgresql
 SH
 }
 

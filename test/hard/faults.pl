@@ -27,7 +27,7 @@ $ENV{SNOWFLAKE_SEED} //= 1;    # of pauses
 
 # ---------------------------------------------------------------------------
 
-# The sources that are made anew when these files have changed: for a header, all.
+# The sources that are made again when these files have changed: for a header, all.
 sub sources_of
 {
 	my @files = @_;

@@ -1,4 +1,4 @@
-# README.md does what it says: its SQL runs in order, on a server set up by its
+# README.md does what it says: its first screen shows what it is for; its SQL runs in order, on a server set up by its
 # own configuration; output that it shows is what comes out.  The id that it
 # shows as an example is taken apart correctly.  The tables of layouts and
 # settings in the reference are the server's; 029_reference.pl looks at the rest
@@ -24,18 +24,26 @@ page_runs($node, 'README', $readme, dbname => 'readme');
 my @sql = map { $_->[1] } grep { $_->[0] eq 'sql' } fenced_blocks($readme);
 is_deeply([ grep { /\b20\d\d-\d/ } @sql ], [], 'no SQL of README has a date');
 
+# --- its first screen: a table, an INSERT, its id and its time; then for whom it is not,
+# --- and the languages.  It is short.
+my ($screen) = $readme =~ /\A((?:.*\n){20})/;
+
+like($screen, qr/^CREATE TABLE .*^INSERT .*RETURNING id, snowflake_timestamp\(id\);\n.*^ (\d{19}) \| 20\d\d-/ms, 'the first 20 lines have a table, an INSERT, its id and its time');
+like($readme, qr/\A(?:.*\n){20,35}\*\*Do not use it\*\* if/, 'then it says who should not use it');
+like($readme, qr/\A(?:.*\n){30,50}.*\(doc\/javascript\.md\).*\n.*\(doc\/languages\.md\)/, 'and where the languages are');
+cmp_ok(scalar(split(' ', $readme)), '<=', 1800, 'README has at most 1,800 words');
+
 # --- its example: an id that test/demo.sh minted.  Another run mints another id,
 # --- but what an id tells does not change, and neither do its bits.
 my $example = join('', map { $_->[1] } grep { $_->[0] eq 'console' } fenced_blocks($readme));
-my ($call, $id, $output) = $example =~ /^(SELECT \* FROM snowflake_fields\((\d+)\);)\n(.*?rows\))$/ms;
-my $demo = page_text('test/demo.sql');
+my ($id, $time) = $screen =~ /^ (\d{19}) \| (.*)$/m;
+my $demo = page_text('test/demo.sql') =~ s/\s+/ /gr;
 
-page_runs($node, 'the example', "```sql\n$call\n```\n```text\n$output\n```\n");
+is($node->safe_psql('readme', "SELECT snowflake_timestamp($id), snowflake_shard($id), snowflake_sequence($id)"), "$time|5|0", 'its time, and what the drawing says');
 is((map { s/ //gr } $readme =~ /^```\n([01 ]{64,})$/m)[0], sprintf('%064b', $id), 'the drawing shows the bits of that id');
-for my $statement ($example =~ /^((?:CREATE|INSERT|SELECT) .*?;)$/msg)
-{
-	ok(index($demo, $statement =~ s/\b$id\b/:newest/r) >= 0, 'test/demo.sh runs: ' . $statement =~ s/\n.*//sr);
-}
+my @statements = $example =~ /^((?:CREATE|INSERT|SELECT) .*?;)$/msg;
+is(scalar(@statements), 2, 'it has two statements');
+ok(index($demo, $_ =~ s/\s+/ /gr) >= 0, 'test/demo.sh runs: ' . s/\n.*//sr) for @statements;
 
 # --- its figures of the long runs are those of test/results.csv
 my ($names, @runs) = map { [ split(/,/) ] } split(/\n/, page_text('test/results.csv'));

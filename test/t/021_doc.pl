@@ -16,7 +16,7 @@ use Test::More;
 
 my $top = "$FindBin::RealBin/../..";
 
-for my $page ('choosing', 'reference', 'pagination', 'partitions', 'sharding', 'migration', 'monitoring', 'audit', 'security', 'capacity', 'servers', 'clients')
+for my $page ('choosing', 'reference', 'pagination', 'partitions', 'sharding', 'migration', 'monitoring', 'audit', 'security', 'capacity', 'servers', 'clients', 'events')
 {
 	# what names its servers is ManyServers.pm's, and rows with keys are 054_rekey.pl's
 	my $text = page_text("doc/$page.md") =~ s/^```sql\n-- on .*?^```\n//msgr =~ s/^## Rows with numbers\n.*//msr;

@@ -58,7 +58,7 @@ my @words = (
 		but => [
 			qr/\bdisks? (?:is |are |was |being )?full\b|\bfull disks?\b|\bslow, full or broken\b|\bdisk slow, full\b/i,
 			qr/#the-disk-is-full\b/,
-			qr/\bat full speed\b|\bin full\b|\bfull stop\b|\bfull barrier\b|\bfull text\b/,
+			qr/\bat full speed\b|\bin full\b|\bfull stop\b|\bfull barriers?\b|\bfull text\b/,
 			qr/\bfull[ -]pages?\b|\bfull_page|\bpage(?: \w+)? (?:may be|is) full\b|\bfull page image/,
 			qr/\bfull (?:run|incremental|backup|report|snapshot)\b|\(full, incremental|'full'|\bor full\b|\|full\b|\$full\b|=full\b|== full\b|\bfull => /,
 			qr/\bFULL(?: OUTER)? JOIN\b|\bREPLICA IDENTITY FULL\b|\bVACUUM FULL\b|\w_full\b/,
@@ -154,7 +154,7 @@ find(
 			  if $path =~ m{^(?:\.git|results|output_iso|tmp_check|tmp_check_iso|log|.*/node_modules|debian/\.debhelper|debian/postgresql-.*|build-.*|bench/results)$};
 			return if $path =~ m{^(?:LICENSE|debian/copyright|test/t/047_words\.pl)$};
 			$text_of{$path} = words_of($path)
-			  if -f && $path =~ m{\.(?:md|c|h|sql|out|spec|pl|pm|sh|py|js|java|conf|ya?ml|json|pml|control|svg|in)$|/(?:rules|run|Makefile|Dockerfile)$|^(?:Makefile|Dockerfile)$};
+			  if -f && $path =~ m{\.(?:md|c|h|sql|out|spec|pl|pm|sh|py|js|java|conf|ya?ml|json|pml|control|svg|html|in)$|/(?:rules|run|Makefile|Dockerfile)$|^(?:Makefile|Dockerfile)$};
 		},
 	},
 	$top);

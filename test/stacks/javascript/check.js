@@ -80,7 +80,7 @@ export function runTool(directory, tool, ...args) {
 // is in which forms it takes one.
 /** @param {any} functions @param {any} forms */
 export async function check(functions, forms = {}) {
-    const { addPhoto, findPhoto, findPhotos, page, photosSince, fetchIds, toJson } = functions;
+    const { addPhoto, findPhoto, findPhotos, page, photosSince, fetchIds, ends, toJson } = functions;
     const { integer = String, sends = [String, BigInt] } = forms;
     const kind = typeof integer(0);
     const convert = (ids) => ids.map(integer);
@@ -117,6 +117,9 @@ export async function check(functions, forms = {}) {
     }
     same(seen, all, 'pages: each row once, newest first');
     same(sizes, [20, 20, 7], 'in pages of the size asked for');
+
+    if (ends)
+        same(await ends(), [all[all.length - 1], all[0]], 'the least and the greatest id have all digits');
 
     // to the millisecond, since a JavaScript Date holds no more
     const time = await value(`SELECT snowflake_timestamp(id) FROM photos WHERE url = 'u45'`);

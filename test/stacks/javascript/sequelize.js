@@ -49,6 +49,12 @@ async function fetchIds(n) {
     return rows.map((row) => row.id);
 }
 
+// The least and the greatest id
+async function ends() {
+    const text = { dataType: DataTypes.STRING };       // or those of DataTypes.BIGINT are rounded
+    return [await Photo.min('id', text), await Photo.max('id', text)];
+}
+
 // --- The test
 
 const COLUMN = `SELECT format_type(atttypid, NULL) || ' ' || pg_get_expr(adbin, adrelid) FROM pg_attribute
@@ -61,7 +67,7 @@ const alter = async () => {
 
 await Photo.sync();
 same(await value(COLUMN), 'snowflake snowflake_nextval()', 'sync makes the table, with the DEFAULT');
-await check({ addPhoto, findPhoto, findPhotos, page, photosSince, fetchIds, toJson: JSON.stringify });
+await check({ addPhoto, findPhoto, findPhotos, page, photosSince, fetchIds, ends, toJson: JSON.stringify });
 
 const before = await value('SELECT array_agg(id::text ORDER BY id) FROM photos');
 for (const type of ['snowflake', 'bigint']) {
@@ -75,7 +81,7 @@ for (const type of ['snowflake', 'bigint']) {
 
 // A bigint column
 await query('TRUNCATE photos; ALTER TABLE photos ALTER id TYPE bigint');
-await check({ addPhoto, findPhoto, findPhotos, page, photosSince, fetchIds, toJson: JSON.stringify });
+await check({ addPhoto, findPhoto, findPhotos, page, photosSince, fetchIds, ends, toJson: JSON.stringify });
 
 // A model for a bigint column
 await query('DROP TABLE photos');
@@ -83,6 +89,10 @@ const bigint = { type: DataTypes.BIGINT, primaryKey: true, defaultValue: sequeli
 const BigintPhoto = sequelize.define('BigintPhoto', { id: bigint }, { tableName: 'photos', timestamps: false });
 await BigintPhoto.sync();
 same(await value(COLUMN), 'bigint snowflake_nextval()', 'a bigint column is made with the DEFAULT');
+await query(`INSERT INTO photos VALUES (${ID})`);
+same([await BigintPhoto.min('id'), await BigintPhoto.min('id', { dataType: DataTypes.STRING })], [Number(ID), ID],
+    'min() of a DataTypes.BIGINT is a number, which is rounded, unless another type is asked for');
+await query('TRUNCATE photos');
 same((await BigintPhoto.create()).id, await value('SELECT id::text FROM photos'), 'and its id is the one that was minted');
 
 // What a model gets that is declared as people do for integers

@@ -65,6 +65,13 @@ async function fetchIds(n: number): Promise<string[]> {
     return rows.map((row: { id: string }) => row.id);
 }
 
+// The least and the greatest id: minimum() and maximum() round them
+async function ends(): Promise<string[]> {
+    const row = await photos.createQueryBuilder('photo')
+        .select('min(photo.id)', 'least').addSelect('max(photo.id)', 'greatest').getRawOne();
+    return [row.least, row.greatest];
+}
+
 // --- The test: first what becomes of a table's ids without those lines
 
 const IDS = 'SELECT array_agg(id::text ORDER BY url) FROM photos';
@@ -136,9 +143,10 @@ await bigint.destroy();
 await query('DROP TABLE photos');
 await dataSource.synchronize();
 same([await value(TYPE), await pending(dataSource)], ['snowflake', []], 'synchronize makes the table, and then has no more to do');
-await check({ addPhoto, findPhoto, findPhotos, page, photosSince, fetchIds, toJson: JSON.stringify });
+await check({ addPhoto, findPhoto, findPhotos, page, photosSince, fetchIds, ends, toJson: JSON.stringify });
+same(typeof await photos.maximum('id'), 'number', 'maximum() gives a number: do not use it');
 await query('TRUNCATE photos; ALTER TABLE photos ALTER id TYPE bigint');
-await check({ addPhoto, findPhoto, findPhotos, page, photosSince, fetchIds, toJson: JSON.stringify });
+await check({ addPhoto, findPhoto, findPhotos, page, photosSince, fetchIds, ends, toJson: JSON.stringify });
 await dataSource.destroy();
 
 // The type with the schema of the extension is another one to TypeORM.

@@ -30,3 +30,17 @@ class SnowflakeFloor(models.Func):
 
     function = "snowflake_floor"
     output_field = models.BigIntegerField()
+
+
+class IdConverter:
+    """For a path: <id:id>, after register_converter(IdConverter, "id").  No id has more than 63 bits."""
+
+    regex = "[0-9]+"
+
+    def to_python(self, value):
+        if int(value) >= 2**63:
+            raise ValueError("more than 63 bits")
+        return int(value)
+
+    def to_url(self, value):
+        return str(value)

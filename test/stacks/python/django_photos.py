@@ -313,6 +313,14 @@ def main():
         "inspectdb takes an id for a text: correct it by hand",
     )
 
+    # an app that Django began
+    with tempfile.TemporaryDirectory() as elsewhere:
+        os.chdir(elsewhere)
+        manage("startapp", "made")
+        with open("made/apps.py") as file:
+            ok("default_auto_field" in file.read(), "startapp writes default_auto_field, which beats the setting")
+        os.chdir(top)
+
     # a table that Django made with a BigAutoField
     rows_of_item = (
         "SELECT pg_typeof(id)::text, count(*) FILTER (WHERE id < 10) FROM shop_item GROUP BY 1"
@@ -401,6 +409,31 @@ def test_relations(name):
     )
     sent = of_comment(data={"photo": str(DISCORD + 2)})
     ok(sent.is_valid() and sent.save().photo == lonely, "and a row is made with one")
+    from gallery.models import Album
+
+    deep = serializer(Comment, IdSerializer, ["photo"])
+    deep.Meta.depth = 2
+    equal(
+        json.loads(json.dumps(deep(Comment.objects.get(id=comments[0])).data))["photo"],
+        {"id": str(DISCORD), "url": "a", "tags": [{"id": str(tag), "name": "t"} for tag in tags]},
+        "and so it is in nested rows",
+    )
+    of_album = serializer(Album, IdSerializer, ["name", "photo_ids"])
+    sent = of_album(data={"name": name, "photo_ids": [str(DISCORD), str(DISCORD + 2)]})
+    ok(sent.is_valid() and sent.save().photo_ids, "an array is made of strings")
+    album = Album.objects.get(name=name)
+    equal(
+        [album.photo_ids, of_album(album).data["photo_ids"]],
+        [[DISCORD, DISCORD + 2], [str(DISCORD), str(DISCORD + 2)]],
+        "and read as strings",
+    )
+    from gallery.fields import IdConverter
+
+    equal(
+        [IdConverter().to_python(str(DISCORD)), error_of(lambda: IdConverter().to_python(str(2**63)))],
+        [DISCORD, "ValueError: more than 63 bits"],
+        "and is no path with IdConverter",
+    )
     plain = serializer(Comment, ModelSerializer, ["photo"])(Comment.objects.get(id=comments[0]))
     equal(plain.data, {"photo": DISCORD}, "which a plain serializer makes a number")
 
