@@ -182,17 +182,26 @@ horizon_wait(WorkerWait *wait, int64 tick)
 }
 
 /*
- * Wait until there is a horizon, as there is a moment after a start; where none was
- * found, for the first one, past a tick.
+ * Raise the latest tick to the present one, though not past where the next renewal
+ * is due; there, ask for that.  Waits until the horizon that was found is in force.
  */
 void
-horizon_wait_for_first(int64 tick)
+horizon_begin_present_tick(void)
 {
-	WorkerWait wait = {0};
+	const Layout *layout = settings_layout();
+	WorkerWait	  wait = {0};
+	int64		  tick;
+	int64		  renew;
 
-	while (pg_atomic_read_u64(&bounds->renew) == 0)
+	if (!layout_tick_of_time(layout, GetCurrentTimestamp(), &tick) || tick < 0)
+		tick = 0;
+	tick = Min(tick, layout->last_mint_tick);
+	while ((renew = (int64) pg_atomic_read_u64(&bounds->renew)) == 0)
 		horizon_wait(&wait, tick);
 	ConditionVariableCancelSleep();
+	if (tick >= renew)
+		horizon_ask_for_renewal(tick);
+	bounds_raise(&bounds->latest, Min(tick, renew));
 }
 
 /* --- Storing a record --------------------------------------------------- */

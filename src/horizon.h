@@ -33,7 +33,7 @@ extern void horizon_shmem_startup(void);
 
 extern void horizon_ask_for_renewal(int64 tick);
 extern void horizon_wait(WorkerWait *wait, int64 tick);
-extern void horizon_wait_for_first(int64 tick);
+extern void horizon_begin_present_tick(void);
 extern void horizon_view(HorizonView *view);
 
 extern PGDLLEXPORT void snowflake_horizon_main(Datum arg);

@@ -541,26 +541,18 @@ note_unseen_ended(const View *view, int64 *first)
 }
 
 /*
- * Raise the latest tick to the present one, though not past where the next renewal
- * is due; there, ask for that.  Gives the latest tick, or as much of it as is on
- * disk: a lease may have raised it further.  No later start mints before that.
+ * Raise the latest tick to the present one.  Gives the latest tick, or as much of it as
+ * is on disk: a lease may have raised it further.  No later start mints before that.
  */
 static int64
-raise_latest_tick(const Layout *layout)
+raise_latest_tick(void)
 {
-	int64 tick;
 	int64 renew;
 	int64 horizon;
 	int64 latest;
 
-	if (!layout_tick_of_time(layout, GetCurrentTimestamp(), &tick) || tick < 0)
-		tick = 0;
-	tick = Min(tick, layout->last_mint_tick);
-	horizon_wait_for_first(tick);
+	horizon_begin_present_tick();
 	renew = (int64) pg_atomic_read_u64(&bounds->renew);
-	if (tick >= renew)
-		horizon_ask_for_renewal(tick);
-	bounds_raise(&bounds->latest, Min(tick, renew));
 	horizon = (int64) pg_atomic_read_u64(&bounds->horizon);
 	horizon = Max(renew, horizon);
 	latest = (int64) pg_atomic_read_u64(&bounds->latest);
@@ -569,9 +561,9 @@ raise_latest_tick(const Layout *layout)
 
 /* The first tick that is not settled: see above. */
 static int64
-unsettled_tick(const Layout *layout, const View *view)
+unsettled_tick(const View *view)
 {
-	int64 first = raise_latest_tick(layout);
+	int64 first = raise_latest_tick();
 	int64 held;
 
 	learn_prepared();
@@ -615,8 +607,7 @@ mark_of(Snapshot snapshot)
 	{
 		View view = view_of(snapshot);
 
-		snapshot->snapXactCompletionCount =
-			(uint64) unsettled_tick(layout, &view) + 1;
+		snapshot->snapXactCompletionCount = (uint64) unsettled_tick(&view) + 1;
 	}
 	tick = (int64) snapshot->snapXactCompletionCount - 1;
 	return layout_pack(layout, tick, 0, 0);

@@ -621,7 +621,12 @@ begin_to_mint(void)
 	if (my_slot == NULL || !has_minted() || settings_refuse_clone)
 		check_process();
 	if (my_hold == HOLDS_NOTHING)
+	{
+		/* not at the first tick of all, which is the latest one after a start */
+		if (!bounds_are_known() || pg_atomic_read_u64(&bounds->latest) == 0)
+			horizon_begin_present_tick();
 		session_hold_mark();
+	}
 }
 
 static pg_attribute_always_inline void

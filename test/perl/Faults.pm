@@ -257,8 +257,12 @@ my @FAULTS = (
 	],
 	[
 		'mark_on_disk', 'the mark is not above what is on disk', '093_mark_on_disk',
-		'src/mark.c', 'bounds_raise(&bounds->latest, Min(tick, renew));', 'bounds_raise(&bounds->latest, tick);',
+		'src/horizon.c', 'bounds_raise(&bounds->latest, Min(tick, renew));', 'bounds_raise(&bounds->latest, tick);',
 		'src/mark.c', 'return Min(latest, horizon);', 'return Max(latest, Min(latest, horizon));'
+	],
+	[
+		'hold_known', 'who holds the mark knows the latest tick', '093_mark_on_disk',
+		'src/mint.c', 'if (!bounds_are_known() || pg_atomic_read_u64(&bounds->latest) == 0) horizon_begin_present_tick();', ''
 	],
 	[
 		'one_mark', 'a statement has one mark', '046_settled',
