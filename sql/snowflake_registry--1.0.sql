@@ -172,16 +172,64 @@ END
 $$;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_place() IS 'where the registry is: the server, its timeline, the database, and the time of its files';
 
--- Wait for the registry's lock.  The wait is shorter than that of a server for
--- its answer: who waits because an administrator has an open transaction is told.
+-- What hinders a call from locking the registry: who has a lock of one of its tables,
+-- and who waits for one before the call, such as VACUUM FULL behind a reader.  A
+-- transaction is overdue if a role has it that can do nothing here but call, and if it
+-- is none of a server's call: a server sends all at once, and gives up after 5 s.
+CREATE FUNCTION @extschema@.snowflake_registry_lockers(OUT pid int, OUT is_overdue boolean, OUT who text) RETURNS SETOF record
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    WITH locks AS (
+        SELECT l.pid, l.virtualtransaction, l.mode, l.granted, l.relation
+          FROM pg_locks AS l
+         WHERE l.locktype = 'relation' AND l.pid IS DISTINCT FROM pg_backend_pid()
+           AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
+           AND l.relation IN ('@extschema@.snowflake_registry_state'::regclass, '@extschema@.snowflake_registry_holders'::regclass,
+                              '@extschema@.snowflake_registry_shards'::regclass)
+    ), lockers AS (
+        SELECT l.pid, l.virtualtransaction, bool_or(l.granted) AS has_one, max(l.mode) FILTER (WHERE NOT l.granted) AS waits_for
+          FROM locks AS l
+         WHERE CASE WHEN NOT l.granted THEN l.mode NOT IN ('ExclusiveLock', 'AccessShareLock', 'RowShareLock', 'RowExclusiveLock')
+                    ELSE l.mode <> 'AccessShareLock'
+                         OR EXISTS (SELECT FROM locks AS w WHERE w.relation = l.relation AND NOT w.granted AND w.mode = 'AccessExclusiveLock') END
+         GROUP BY l.pid, l.virtualtransaction
+    )
+    SELECT l.pid,
+           has_table_privilege(a.usesysid, '@extschema@.snowflake_registry_state'::regclass, 'SELECT, INSERT, UPDATE, DELETE') IS FALSE
+           AND a.wait_event IS DISTINCT FROM 'SyncRep'
+           AND (a.state LIKE 'idle in transaction%' OR a.xact_start < clock_timestamp() - interval '5 s'),
+           CASE WHEN l.pid IS NULL
+                THEN format('Prepared transaction "%s" of user "%s" has had it since %s.',
+                            coalesce(x.gid, 'unknown'), coalesce(x.owner, 'unknown'), coalesce(x.prepared::text, 'an unknown time'))
+                WHEN a.pid IS NULL THEN format('Process %s has had it.', l.pid)
+                ELSE format('Process %s of user "%s" (%s) has been in a transaction since %s%s.',
+                            l.pid, coalesce(a.usename, a.backend_type), coalesce(a.state, a.backend_type), coalesce(a.xact_start::text, 'an unknown time'),
+                            CASE WHEN l.has_one THEN '' ELSE ', and waits for ' || l.waits_for END) END
+      FROM lockers AS l
+      LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
+      LEFT JOIN pg_prepared_xacts AS x ON l.pid IS NULL AND x.transaction::text = split_part(l.virtualtransaction, '/', 2)
+     ORDER BY a.xact_start, l.pid;
+END;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_lockers() IS 'who hinders a call from locking the registry';
+
+-- Wait for the registry's lock, for 3.5 s in all: a server waits for its answer for
+-- longer, so it is told whose transaction it waited for.  In the midst of that, end
+-- what is overdue, so that no role that leases can stop the servers of another one.
+-- It cannot prepare its transaction: one that has listened cannot be prepared.
+--
+-- Nothing that is parsed before this has run may have a row of a table as a type:
+-- that waits for the table's lock, and for how long is not limited.
 CREATE FUNCTION @extschema@.snowflake_registry_lock() RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
     SET search_path = pg_catalog, pg_temp
-    SET lock_timeout = '3s'
+    SET lock_timeout = '3500ms'
 AS $$
 DECLARE
-    own regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
-    who text;
+    own   regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
+    began timestamptz := clock_timestamp();
+    part  text;
+    who   text;
 BEGIN
     -- each statement has to see what the call before it committed
     IF current_setting('transaction_isolation') <> 'read committed' THEN
@@ -193,20 +241,31 @@ BEGIN
     IF current_setting('synchronous_commit') IN ('off', 'local') THEN
         PERFORM set_config('synchronous_commit', 'on', true);
     END IF;
-    EXECUTE format('LOCK TABLE %1$s.snowflake_registry_state, %1$s.snowflake_registry_holders, '
-                   '%1$s.snowflake_registry_shards IN EXCLUSIVE MODE', own);
-EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
-    SELECT string_agg(coalesce(format('Process %s of user "%s" (%s) has been in a transaction since %s.',
-                                      a.pid, a.usename, a.state, a.xact_start),
-                               'A prepared transaction has it.'), ' ')
-      INTO who
-      FROM (SELECT DISTINCT pid FROM pg_locks
-             WHERE granted AND locktype = 'relation' AND mode <> 'AccessShareLock'
-               AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-               AND relation IN (SELECT oid FROM pg_class WHERE relnamespace = own AND relname IN (
-                                'snowflake_registry_state', 'snowflake_registry_holders', 'snowflake_registry_shards'))
-               AND pid IS DISTINCT FROM pg_backend_pid()) AS l
-      LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid;
+    IF current_setting('max_prepared_transactions')::int > 0 THEN
+        LISTEN snowflake_registry;
+        UNLISTEN snowflake_registry;
+    END IF;
+    FOR seconds IN 1..2 LOOP
+        BEGIN
+            FOREACH part IN ARRAY ARRAY['state', 'holders', 'shards'] LOOP
+                PERFORM set_config('lock_timeout', greatest(extract(epoch FROM began + seconds * interval '1750 ms' - clock_timestamp()) * 1000, 1)::int::text, true);
+                EXECUTE format('LOCK TABLE %s.snowflake_registry_%s IN EXCLUSIVE MODE', own, part);
+            END LOOP;
+            RETURN;
+        EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+        END;
+        IF seconds = 1 THEN
+            BEGIN
+                EXECUTE format('SELECT string_agg(l.who, '' '') FROM %s.snowflake_registry_lockers() AS l '
+                               ' WHERE l.is_overdue AND pg_terminate_backend(l.pid)', own) INTO who;
+                IF who IS NOT NULL THEN
+                    RAISE LOG USING MESSAGE = 'ended a session that had locked the snowflake registry', DETAIL = who;
+                END IF;
+            EXCEPTION WHEN insufficient_privilege THEN
+            END;
+        END IF;
+    END LOOP;
+    EXECUTE format('SELECT string_agg(l.who, '' '') FROM %s.snowflake_registry_lockers() AS l', own) INTO who;
     RAISE lock_not_available USING
         MESSAGE = 'another transaction has locked the snowflake registry',
         DETAIL = coalesce(who, 'It has ended by now.'),
@@ -214,6 +273,33 @@ EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
 END
 $$;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_lock() IS 'wait for the registry''s lock';
+
+-- A text of one server that another one may be told, so that it harms nobody: not
+-- longer than a server remembers, and in no encoding.
+CREATE FUNCTION @extschema@.snowflake_registry_words(words text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT regexp_replace(left($1, 150), '[^ -~]', '?', 'g');
+END;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_words(text) IS 'a text, as a server is told it';
+
+-- Refuse a call whose texts are longer than a server's, before anything is done with
+-- them.
+CREATE FUNCTION @extschema@.snowflake_registry_check(holder text, host text, layout text, registry text) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF octet_length(holder) > 64 OR octet_length(host) > 256 OR octet_length(layout) > 160 OR octet_length(registry) > 64 THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = 'the call of the snowflake registry is not valid',
+            DETAIL = format('Its holder has %s bytes, of 64 at most; its host %s, of 256; its layout %s, of 160; its registry %s, of 64.',
+                            octet_length(holder), octet_length(host), octet_length(layout), coalesce(octet_length(registry), 0));
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_check(text, text, text, text) IS 'refuse a call whose texts are too long';
 
 -- Write the state.  The row has to be written twice in the same transaction, or
 -- subtransaction, to have its own xmin.
@@ -464,6 +550,12 @@ DECLARE
 BEGIN
     EXECUTE format('SELECT * FROM %s.snowflake_registry_enter()', own) INTO reg;
     now := clock_timestamp();
+    IF greatest(cardinality($9), cardinality($10), cardinality($11)) > reg.max_shards THEN
+        RAISE configuration_limit_exceeded USING
+            MESSAGE = 'the snowflake registry does not lease so much to one server',
+            DETAIL = format('The server names %s shards as its own; the limit is %s.', greatest(cardinality($9), cardinality($10), cardinality($11)), reg.max_shards),
+            HINT = 'An administrator of the registry can call snowflake_registry_limit().';
+    END IF;
 
     -- refuse a call that is not for this registry, or for more than it gives
     IF ($1 IS NOT NULL AND $2 <= $3 AND cardinality($9) = cardinality($11) AND $6 <> '' AND $7 BETWEEN 0 AND 1048575
@@ -499,7 +591,7 @@ BEGIN
     -- less than the caller's is one of before a failover, or of before a call that
     -- got lost: that one is refused, should it come yet.
     IF reg.is_open AND known.fence > $2 AND known.fence <> $3 THEN
-        RETURN QUERY SELECT 'clone', NULL::int, NULL::timestamptz, now, known.host;
+        RETURN QUERY EXECUTE format('SELECT ''clone'', NULL::int, NULL::timestamptz, $1, %s.snowflake_registry_words($2)', own) USING now, known.host;
         RETURN;
     END IF;
 
@@ -515,8 +607,9 @@ BEGIN
                        '  FROM %1$s.snowflake_registry_state AS r LEFT JOIN %1$s.snowflake_registry_holders AS h ON h.holder = $1 '
                        ' CROSS JOIN LATERAL %1$s.snowflake_registry_losses(r, h, $2, $3, $4, $5, $6) AS l', own)
            INTO lost_shards, lost_from, lost_until, lost_what USING $1, $4, $8, $9, $10, CASE WHEN NOT $16 THEN $11 END;
-        loss := (SELECT string_agg(l.what || coalesce(format(' (it was from %s until %s)', l.lease_from, l.lease_until), ''), '; ')
-                   FROM unnest(lost_from, lost_until, lost_what) AS l(lease_from, lease_until, what));
+        loss := (SELECT string_agg(l.what || CASE WHEN l.lease_from IS NULL THEN '' ELSE format(' (it was from %s until %s)', l.lease_from, l.lease_until) END, '; ')
+                   FROM unnest(lost_from[:8], lost_until[:8], lost_what[:8]) AS l(lease_from, lease_until, what))
+                || CASE WHEN cardinality(lost_what) > 8 THEN format('; and %s more', cardinality(lost_what) - 8) ELSE '' END;
     END IF;
     IF loss IS NOT NULL THEN
         claimed := CASE WHEN NOT $16 THEN least(reg.max_lease, greatest($15, (SELECT max(c) FROM unnest($11) AS c) - now)) END;
@@ -543,7 +636,9 @@ BEGIN
     END IF;
     RETURN QUERY SELECT 'accepted', NULL::int, NULL::timestamptz, now, reg.number;
     IF loss IS NOT NULL THEN
-        RETURN QUERY SELECT 'lost', l.* FROM unnest(lost_shards, lost_from, lost_until, lost_what) AS l;
+        RETURN QUERY EXECUTE format('SELECT ''lost'', l.shard, l.lease_from, l.lease_until, %s.snowflake_registry_words(l.what) '
+                                    '  FROM unnest($1, $2, $3, $4) AS l (shard, lease_from, lease_until, what)', own)
+            USING lost_shards, lost_from, lost_until, lost_what;
     END IF;
 
     IF $16 THEN
@@ -581,7 +676,7 @@ BEGIN
             free := '{}';
         ELSIF $12 IS NULL THEN
             EXECUTE format('SELECT %1$s.snowflake_registry_find(r, $1, $2, $3) FROM %1$s.snowflake_registry_state AS r', own)
-               INTO free USING now, greatest($13 - cardinality(granted), 0), $14;
+               INTO free USING now, greatest($13 - cardinality(granted), 0), $14[:reg.max_shards];
         ELSE
             EXECUTE format('SELECT ARRAY(SELECT DISTINCT a.shard FROM unnest($1) AS a (shard) '
                            '               LEFT JOIN %s.snowflake_registry_shards AS s ON s.shard = a.shard '
@@ -614,10 +709,10 @@ BEGIN
             '       a.shard, NULL::timestamptz, '
             '       CASE WHEN s.reserved_for IS NULL AND (s.is_revoked AND s.lease_until > $2) IS NOT TRUE '
             '            THEN greatest(s.lease_until, $3, $4) END, '
-            '       CASE WHEN s.reserved_for IS NOT NULL THEN s.reserved_for '
+            '       %1$s.snowflake_registry_words(CASE WHEN s.reserved_for IS NOT NULL THEN s.reserved_for '
             '            WHEN s.lease_until <= $2 THEN NULL '
             '            WHEN s.is_revoked THEN format(''others: its lease was revoked, and ends at %%s'', s.lease_until) '
-            '            WHEN s.holder <> $1 THEN format(''%%s%%s'', h.host, '' (holder '' || CASE WHEN h.role = session_user THEN s.holder END || '')'') END '
+            '            WHEN s.holder <> $1 THEN format(''%%s%%s'', h.host, '' (holder '' || CASE WHEN h.role = session_user THEN s.holder END || '')'') END) '
             '  FROM (SELECT unnest($5) AS shard UNION SELECT unnest($6)) AS a '
             '  LEFT JOIN %1$s.snowflake_registry_shards AS s ON s.shard = a.shard '
             '  LEFT JOIN %1$s.snowflake_registry_holders AS h ON h.holder = s.holder '
@@ -649,6 +744,8 @@ RETURNS TABLE (state text, shard int, lease_from timestamptz, lease_until timest
     SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT @extschema@.snowflake_registry_guard();
+    SELECT @extschema@.snowflake_registry_check($1, $5, $6, $8);
+    SELECT @extschema@.snowflake_registry_lock();
     SELECT * FROM @extschema@.snowflake_registry_call($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, false);
 END;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_lease(text, bigint, bigint, bigint, text, text, int, text,
@@ -664,6 +761,8 @@ RETURNS TABLE (state text, shard int, lease_from timestamptz, lease_until timest
     SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT @extschema@.snowflake_registry_guard();
+    SELECT @extschema@.snowflake_registry_check($1, $5, $6, $8);
+    SELECT @extschema@.snowflake_registry_lock();
     SELECT * FROM @extschema@.snowflake_registry_call($1, $2, $3, $4, $5, $6, $7, $8, $9, NULL::timestamptz[], $10,
                                                       '{}'::int[], NULL::int, NULL::int[], NULL::interval, true);
 END;
@@ -729,6 +828,7 @@ DECLARE
     reg record;                -- the state
     has_leases boolean;
 BEGIN
+    EXECUTE format('SELECT %s.snowflake_registry_lock()', own);
     EXECUTE format('SELECT * FROM %s.snowflake_registry_enter()', own) INTO reg;
     IF longest_lease IS NULL OR longest_lease < interval '0' OR (layout IS NULL) <> (last_shard IS NULL)
        OR last_shard NOT BETWEEN 0 AND 1048575 THEN
@@ -775,6 +875,7 @@ DECLARE
     own regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
     ends timestamptz;
 BEGIN
+    EXECUTE format('SELECT %s.snowflake_registry_lock()', own);
     EXECUTE format('SELECT %s.snowflake_registry_enter()', own);
     EXECUTE format('SELECT f.not_before FROM %1$s.snowflake_registry_state AS r CROSS JOIN LATERAL '
                    '%1$s.snowflake_registry_fence_until(r, clock_timestamp() + coalesce($1, %1$s.snowflake_registry_longest(r)), $2) AS f', own)
@@ -793,6 +894,7 @@ AS $$
 DECLARE
     own regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
 BEGIN
+    EXECUTE format('SELECT %s.snowflake_registry_lock()', own);
     EXECUTE format('SELECT %s.snowflake_registry_enter()', own);
     IF max_lease <= interval '0' OR max_shards < 1 THEN
         RAISE invalid_parameter_value USING
@@ -818,6 +920,7 @@ DECLARE
     reg   record;              -- the state
     lease record;              -- of the shard
 BEGIN
+    EXECUTE format('SELECT %s.snowflake_registry_lock()', own);
     EXECUTE format('SELECT * FROM %s.snowflake_registry_enter()', own) INTO reg;
     IF $1 NOT BETWEEN 0 AND coalesce(reg.last_shard, 1048575) THEN
         RAISE invalid_parameter_value USING
@@ -854,6 +957,7 @@ DECLARE
     own regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
     was integer;
 BEGIN
+    EXECUTE format('SELECT %s.snowflake_registry_lock()', own);
     EXECUTE format('SELECT %s.snowflake_registry_enter()', own);
     EXECUTE format('UPDATE %s.snowflake_registry_shards AS s '
                    '   SET reserved_for = NULL, lease_until = greatest(s.lease_until, clock_timestamp()) '
@@ -873,6 +977,7 @@ DECLARE
     own regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
     ends timestamptz;
 BEGIN
+    EXECUTE format('SELECT %s.snowflake_registry_lock()', own);
     EXECUTE format('SELECT %s.snowflake_registry_enter()', own);
     EXECUTE format('UPDATE %s.snowflake_registry_shards AS s SET is_revoked = true '
                    ' WHERE s.shard = $1 AND s.lease_until > clock_timestamp() RETURNING s.lease_until', own) INTO ends USING $1;

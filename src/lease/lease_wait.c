@@ -59,15 +59,25 @@ static const char *const class_of_failure[] = {
 };
 
 /*
+ * May the session know of other servers, and of what the registry says?  In a
+ * function with the rights of an administrator it is still the session that reads
+ * the message.
+ */
+static bool
+may_know_others(void)
+{
+	return has_privs_of_role(GetSessionUserId(), ROLE_PG_MONITOR);
+}
+
+/*
  * The registry could not be asked, or refused.  The words of the failure name
  * hosts, databases and roles: they are for the log, and for those who may call
- * snowflake_lease_status().  In a function with the rights of an administrator
- * it is still the session that reads the message.
+ * snowflake_lease_status().
  */
 static void
 report_registry(const RegistryFailure *failure, TimestampTz end)
 {
-	bool  is_admin = has_privs_of_role(GetSessionUserId(), ROLE_PG_MONITOR);
+	bool  is_admin = may_know_others();
 	char *ended =
 		TIMESTAMP_NOT_FINITE(end) ?
 			pstrdup("This server holds no shard.") :
@@ -128,8 +138,14 @@ report_loss(const LeaseTable *table, const Refusal *refusal)
 						"lease of this server",
 						refusal->shard),
 				 errdetail("%s has it now. The lease was from %s until %s.",
-						   refusal->other, time_text(loss->lease.from),
+						   may_know_others() ? refusal->other :
+											   "Another server",
+						   time_text(loss->lease.from),
 						   time_text(loss->lease.until)),
+				 errdetail_log("%s has it now. The lease was from %s until "
+							   "%s.",
+							   refusal->other, time_text(loss->lease.from),
+							   time_text(loss->lease.until)),
 				 errhint(LEASE_LOSS_HINT)));
 }
 
@@ -146,7 +162,12 @@ report_refusal(const LeaseTable *table, const Refusal *refusal)
 					(errcode(ERRCODE_OBJECT_IN_USE),
 					 errmsg("shard %d is leased to another server",
 							refusal->shard),
-					 errdetail("%s has it until %s.", refusal->other, until),
+					 errdetail("%s has it until %s.",
+							   may_know_others() ? refusal->other :
+												   "Another server",
+							   until),
+					 errdetail_log("%s has it until %s.", refusal->other,
+								   until),
 					 errhint("Give each server shards of its own in "
 							 "\"snowflake.shards\", or set it to \"auto\". "
 							 "If that server is gone, minting begins by "

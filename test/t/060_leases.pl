@@ -60,6 +60,10 @@ is_holding($lima, '5', 'of a list, a server gets what is free');
 is(shards_of(mints_on_each($lima, 1000)), '5', 'and mints on that');
 fails_with($lima, 'SELECT snowflake_nextval(2)', '55006',
 	qr/shard 2 is leased to another server\n.*tokyo at \S+:\d+ \(holder [0-9a-f]{16}\) has it until \d/s, 'the rest is refused, by name');
+$lima->safe_psql('postgres', 'CREATE ROLE visitor LOGIN');
+my (undef, undef, $told) = $lima->psql('postgres', 'SELECT snowflake_nextval(2)', extra_params => [ '-U', 'visitor' ]);
+like($told, qr/shard 2 is leased to another server\n.*DETAIL:  Another server has it until \d/s, 'an ordinary user is not told which');
+unlike($told, qr/tokyo|holder|:\d+ /, 'neither its host, nor its port, nor its number');
 is($lima->safe_psql('postgres', q(SELECT shard, held, holder ~ '^tokyo at' FROM snowflake_leases() ORDER BY shard)),
 	"2|f|t\n5|t|", 'and is seen');
 wait_for_log($lima, qr/LOG:  the registry refuses 1 of the snowflake shards that this server wants/, 0, 'and logged');

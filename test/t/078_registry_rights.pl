@@ -9,6 +9,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/../perl";
 
+use IPC::Run ();
 use LeaseTest;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -171,4 +172,63 @@ is(states('ids', 'greedy', 1, '{2,4}'), 'accepted, fenced 2, fenced 4', 'and not
 my $taker = "SELECT other FROM snowflake_registry_lease('poor', %d, %d, 0, 'host', 'epoch=x', 7, NULL, '{}', '{}', '{}', '{0}', NULL, '{}', '1 min') WHERE state = 'taken'";
 is($node->safe_psql('postgres', sprintf($taker, 0, 1), extra_params => [ '-U', 'others' ]), 'host', 'another role is told who has a shard, and no number');
 like((states('ids', 'rich', 0, '{0}'), $node->safe_psql('postgres', sprintf($taker =~ s/poor/rich/r, 1, 2), extra_params => [ '-U', 'ids' ]))[1], qr/^host \(holder greedy\)$/, 'the same role is');
+
+# --- What a role that leases can do to the servers of another one
+sub fails_as
+{
+	my ($role, $sql, $pattern, $name) = @_;
+	my (undef, undef, $stderr) = $node->psql('postgres', "\\set VERBOSITY verbose\n$sql", extra_params => [ '-U', $role ]);
+
+	like($stderr, $pattern, $name);
+	return;
+}
+
+# A call of role "others" that has this argument.
+sub call_with
+{
+	my (%change) = @_;
+	my %call = (
+		holder => "'long'", fence => 0, next => 1, confirmed => 0, host => "'host'", layout => "'epoch=x'", last_shard => 7, registry => 'NULL',
+		held => "'{}'", held_from => "'{}'", held_until => "'{}'", wanted => "'{7}'", auto => 'NULL', preferred => "'{}'", lease => "'1 min'", %change);
+
+	return 'SELECT state, shard FROM snowflake_registry_lease(' . join(', ', map { "$_ => $call{$_}" } sort keys %call) . ')';
+}
+
+for my $text (qw(holder host layout registry))
+{
+	fails_as('others', call_with($text => "repeat('x', 9000)"), qr/22023: the call of the snowflake registry is not valid\n.*$text \D*9000/, "a long $text");
+}
+my $many = "array_fill('tomorrow'::timestamptz, '{300000}')";
+my $log = -s $node->logfile;
+fails_as('others', call_with(held => "ARRAY(SELECT generate_series(1, 300000))", held_from => "array_fill('today'::timestamptz, '{300000}')", held_until => $many),
+	qr/53400: the snowflake registry does not lease so much to one server\n.*names 300000 shards as its own; the limit is 2\./, '300,000 claims');
+fails_as('others', call_with(preferred => "ARRAY(SELECT generate_series(1, 300000))") . ' OFFSET 99', qr/^$/, '300,000 shards that it likes');
+cmp_ok(-s $node->logfile, '<', $log + 10_000, 'and the log has not grown by them');
+
+# what stands in the tables, whoever wrote it, makes no answer one that a server refuses
+$node->safe_psql('postgres', q(UPDATE snowflake_registry_holders SET host = repeat(E'\xc3\xa9\n', 5000) WHERE holder = 'greedy';
+	BEGIN; UPDATE snowflake_registry_state SET not_before = '-infinity', is_open = true; UPDATE snowflake_registry_state SET writer = xmin; COMMIT;
+	UPDATE snowflake_registry_shards SET lease_until = clock_timestamp() + interval '1 h' WHERE shard IN (0, 1);
+	SELECT snowflake_registry_limit('1 h', 8); SELECT snowflake_registry_reserve(5, repeat(E'\xc3\xa9\n', 5000))));
+is($node->safe_psql('postgres', call_with(holder => "'short'", wanted => "'{0,1,5,6}'") =~ s/state, shard/string_agg(concat_ws(' ', state, shard), ', '), bool_and(other !~ '[^ -~]' AND length(other) < 200)/r,
+		extra_params => [ '-U', 'others' ]), 'accepted, held 6, taken 0, taken 1, reserved 5, set_aside|t', 'others\' texts harm no answer');
+
+# an open transaction of a role that leases ends; the call that waited gets its leases
+$node->append_conf('postgresql.conf', "max_prepared_transactions = 5\n");
+$node->restart;
+for my $case ([ '', 'an idle transaction' ], [ '; SELECT pg_sleep(600)', 'a busy one' ])
+{
+	my ($then, $name) = @$case;
+	my $hog = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-U', 'others' ], '<', \my $in, '>', \my $out, '2>', \my $err);
+	$in = "BEGIN; " . call_with(holder => "'hog'", fence => 50, next => 51) . "$then;\n";
+	ok(wait_for(sub { $hog->pump_nb; $node->safe_psql('postgres', q(SELECT count(*) FROM pg_locks WHERE mode = 'ExclusiveLock' AND locktype = 'relation' AND granted)) == 3 }), "$name has the lock");
+	$log = -s $node->logfile;
+	my $got = '';
+	ok(wait_for(sub { $got = eval { states('ids', "after $name", 0, '{2}') } // ''; $got ne '' }), "$name: the next call gets it");
+	like($got, qr/^accepted/, "$name: and is answered");
+	like(substr(slurp_file($node->logfile), $log), qr/LOG:  ended a session that had locked the snowflake registry\n.*Process \d+ of user "others"/, "$name: and the log says whose session was ended");
+	$in .= '';
+	$hog->kill_kill;
+}
+fails_as('others', 'BEGIN; ' . call_with(holder => "'hog'", fence => 60, next => 61) . "; PREPARE TRANSACTION 'hog'", qr/cannot PREPARE a transaction that has executed LISTEN/, 'it cannot be prepared');
 done_testing();
