@@ -33,8 +33,9 @@
 --
 --	* It is born closed, and leases nothing until snowflake_registry_open() says
 --	  how long a lease of before can last.
---	* It finds that it was put back.  snowflake_registry_place() changes if files
---	  are copied, a timeline begins or the database is another.  The row of the
+--	* It finds that it was put back.  snowflake_registry_place() changes if all files
+--	  are copied, a timeline begins or the database is another; and
+--	  snowflake_registry_traces() has what a restore in place leaves behind.  The row of the
 --	  state has the transaction that wrote it, in "writer", which is its xmin
 --	  unless a dump brought it.  Such a row stands beside the one that CREATE
 --	  EXTENSION made, which is closed: a restored dump is closed.
@@ -84,6 +85,7 @@ CREATE TABLE @extschema@.snowflake_registry_state (
     max_shards    int NOT NULL,
     first_unused  int NOT NULL,
     place         text NOT NULL,
+    traces        text[] NOT NULL,
     writer        xid
 );
 
@@ -125,6 +127,7 @@ COMMENT ON COLUMN @extschema@.snowflake_registry_state.max_lease IS 'no server g
 COMMENT ON COLUMN @extschema@.snowflake_registry_state.max_shards IS 'no server gets more shards';
 COMMENT ON COLUMN @extschema@.snowflake_registry_state.first_unused IS 'each shard below this one was leased or reserved';
 COMMENT ON COLUMN @extschema@.snowflake_registry_state.place IS 'where the registry is: another place fences it';
+COMMENT ON COLUMN @extschema@.snowflake_registry_state.traces IS 'traces of restores that it has been fenced for: another one fences it';
 COMMENT ON COLUMN @extschema@.snowflake_registry_state.writer IS 'the transaction that wrote this row: another one than its xmin fences it';
 COMMENT ON TABLE @extschema@.snowflake_registry_holders IS 'the servers that lease shards';
 COMMENT ON COLUMN @extschema@.snowflake_registry_holders.holder IS 'a random number, which a server keeps as long as it goes on in the same place';
@@ -171,6 +174,43 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_place() IS 'where the registry is: the server, its timeline, the database, and the time of its files';
+
+-- What restores in place have left behind.  A tool such as rsync leaves a file alone
+-- that has the same size and time: PG_VERSION, for example.  But it gives a file that
+-- it puts back the time of the backup's, and no program can set the time at which it
+-- did so: that of the inode.  Where the server writes a file, both are the same.  So
+-- these files were put back: those of the registry's tables and indexes whose inode
+-- changed at another time than they did.  (Both are whole seconds, and one second may
+-- lie between.)  As soon as the server writes such a file, that is over; so the state
+-- notes which ones it was fenced for.
+--
+-- What is replayed is written.  A base backup is replayed, but then the server renames
+-- its file backup_label.
+CREATE FUNCTION @extschema@.snowflake_registry_traces() RETURNS text[]
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    own   regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
+BEGIN
+    RETURN ARRAY(
+        WITH tables AS (
+            SELECT c.oid FROM pg_class AS c
+             WHERE c.relnamespace = own AND c.relname IN ('snowflake_registry_state', 'snowflake_registry_holders', 'snowflake_registry_shards')
+        ), files AS (
+            SELECT pg_relation_filepath(t.oid) AS path, true AS is_written FROM tables AS t
+             UNION ALL SELECT pg_relation_filepath(i.indexrelid), true FROM pg_index AS i JOIN tables AS t ON i.indrelid = t.oid
+             UNION ALL SELECT 'backup_label.old', false
+        )
+        SELECT format('%s changed at %s', f.path, extract(epoch FROM s.change)::bigint)
+          FROM files AS f CROSS JOIN LATERAL pg_stat_file(f.path, true) AS s
+         WHERE NOT f.is_written OR abs(extract(epoch FROM s.change) - extract(epoch FROM s.modification)) > 1
+         ORDER BY 1);
+EXCEPTION WHEN insufficient_privilege OR feature_not_supported OR undefined_function THEN
+    RETURN '{}';
+END
+$$;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_traces() IS 'what restores in place have left behind';
 
 -- What hinders a call from locking the registry: who has a lock of one of its tables,
 -- and who waits for one before the call, such as VACUUM FULL behind a reader.  A
@@ -309,7 +349,7 @@ CREATE FUNCTION @extschema@.snowflake_registry_write(state @extschema@.snowflake
 BEGIN ATOMIC
     DELETE FROM @extschema@.snowflake_registry_state;
     INSERT INTO @extschema@.snowflake_registry_state SELECT ($1).*;
-    UPDATE @extschema@.snowflake_registry_state SET place = @extschema@.snowflake_registry_place(), writer = xmin;
+    UPDATE @extschema@.snowflake_registry_state SET place = @extschema@.snowflake_registry_place(), traces = @extschema@.snowflake_registry_traces(), writer = xmin;
 END;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_write(@extschema@.snowflake_registry_state) IS 'write the state, here and now';
 
@@ -351,14 +391,15 @@ AS $$
 DECLARE
     own    regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
     here   text;
+    traces text[];
     rows   bigint;
     mine   record;             -- the row that this registry wrote, if there is one
 BEGIN
     EXECUTE format('SELECT %s.snowflake_registry_lock()', own);
-    EXECUTE format('SELECT %s.snowflake_registry_place()', own) INTO here;
+    EXECUTE format('SELECT %1$s.snowflake_registry_place(), %1$s.snowflake_registry_traces()', own) INTO here, traces;
     EXECUTE format('SELECT * FROM %1$s.snowflake_registry_state AS s '
-                   ' WHERE s.writer = s.xmin AND s.place = $1 AND (SELECT count(*) FROM %1$s.snowflake_registry_state) = 1', own)
-       INTO state USING here;
+                   ' WHERE s.writer = s.xmin AND s.place = $1 AND $2 <@ s.traces AND (SELECT count(*) FROM %1$s.snowflake_registry_state) = 1', own)
+       INTO state USING here, traces;
     IF state.number IS NOT NULL THEN
         RETURN;
     END IF;
@@ -367,7 +408,7 @@ BEGIN
     EXECUTE format('SELECT * FROM %s.snowflake_registry_state AS s ORDER BY s.is_open DESC, s.writer = s.xmin DESC LIMIT 1', own) INTO state;
     EXECUTE format('SELECT number, place FROM %s.snowflake_registry_state AS s WHERE s.writer = s.xmin LIMIT 1', own) INTO mine;
     IF rows = 0 THEN
-        state := ROW(right(replace(gen_random_uuid()::text, '-', ''), 16), false, NULL, NULL, '-infinity', '0', '1 day', 1024, 0, here, NULL);
+        state := ROW(right(replace(gen_random_uuid()::text, '-', ''), 16), false, NULL, NULL, '-infinity', '0', '1 day', 1024, 0, here, traces, NULL);
         EXECUTE format('SELECT %s.snowflake_registry_write($1)', own) USING state;
         RETURN;
     END IF;
@@ -377,7 +418,8 @@ BEGIN
     EXECUTE format('SELECT * FROM %1$s.snowflake_registry_fence_until($1, clock_timestamp() + %1$s.snowflake_registry_longest($1), $2)', own)
        INTO state
       USING state, CASE WHEN rows = 1 AND mine.place IS NOT NULL
-                        THEN format('It was at %s, and is at %s.', state.place, here)
+                        THEN format('It was at %s, and is at %s; traces of a restore: %s.', mine.place, here,
+                                    coalesce(nullif(array_to_string(traces, ', '), ''), 'none'))
                         ELSE 'A dump brought its state.' END;
 END
 $$;

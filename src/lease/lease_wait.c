@@ -132,21 +132,21 @@ report_loss(const LeaseTable *table, const Refusal *refusal)
 			loss = &table->loss[i];
 	}
 	if (loss != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("the registry gave shard %d to another server during a "
-						"lease of this server",
-						refusal->shard),
-				 errdetail("%s has it now. The lease was from %s until %s.",
-						   may_know_others() ? refusal->other :
-											   "Another server",
-						   time_text(loss->lease.from),
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("the registry gave shard %d to another server during a "
+					"lease of this server",
+					refusal->shard),
+			 errdetail("%s has it now. The lease was from %s until %s.",
+					   may_know_others() ? refusal->other : "Another server",
+					   time_text(loss->lease.from),
+					   time_text(loss->lease.until)),
+			 errdetail_log("%s has it now. The lease was from %s until "
+						   "%s.",
+						   refusal->other, time_text(loss->lease.from),
 						   time_text(loss->lease.until)),
-				 errdetail_log("%s has it now. The lease was from %s until "
-							   "%s.",
-							   refusal->other, time_text(loss->lease.from),
-							   time_text(loss->lease.until)),
-				 errhint(LEASE_LOSS_HINT)));
+			 errhint(LEASE_LOSS_HINT)));
 }
 
 static void

@@ -9,6 +9,9 @@ use strict;
 use warnings;
 
 use Exporter 'import';
+use File::Compare qw(compare);
+use File::Find qw(find);
+use Time::HiRes ();
 
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -17,6 +20,7 @@ use Test::More;
 
 our @EXPORT = qw(
   new_registry registry_setting lease_conf leasing_server change_settings
+  copy_files put_back_files
   status_of held_shards is_holding mints mints_on_each shards_of wait_for_log
 );
 
@@ -43,6 +47,55 @@ SELECT snowflake_registry_grant('ids');
 SELECT snowflake_registry_open('0');
 SQL
 	return $registry;
+}
+
+# --- Restores in place
+
+# A copy of a data directory, with the times of its files.
+sub copy_files
+{
+	my ($from, $to) = @_;
+
+	system_or_bail('cp', '-a', $from, $to);
+	unlink("$to/postmaster.pid");
+	return;
+}
+
+# Put a copy back over the files that are there, as rsync -a --delete does: a file that
+# has the same size and time is left alone; with "is_by_content", one that has the same
+# bytes, as tools do that compare checksums.
+sub put_back_files
+{
+	my ($from, $to, $is_by_content) = @_;
+
+	find({
+			no_chdir => 1,
+			bydepth => 1,
+			wanted => sub {
+				my $name = substr($File::Find::name, length($to));
+				return if -e "$from$name" || $name eq '';
+				-d $File::Find::name && !-l $File::Find::name ? rmdir($File::Find::name) : unlink($File::Find::name);
+			}
+		},
+		$to);
+	find({ no_chdir => 1, wanted => sub { put_back_file($File::Find::name, $to . substr($File::Find::name, length($from)), $is_by_content) } }, $from);
+	return;
+}
+
+sub put_back_file
+{
+	my ($from, $to, $is_by_content) = @_;
+
+	if (-d $from)
+	{
+		mkdir($to, 0700);
+		return;
+	}
+	my ($here, $there) = map { [ Time::HiRes::stat($_) ] } $from, $to;
+	return if @$there && ($is_by_content ? compare($from, $to) == 0 : $here->[7] == $there->[7] && $here->[9] == $there->[9]);
+	system_or_bail('cp', '-p', $from, "$to.new");
+	rename("$to.new", $to) or die "could not rename $to.new: $!";
+	return;
 }
 
 # The value of snowflake.registry, as it stands in postgresql.conf.

@@ -142,6 +142,50 @@ for my $statement ('UPDATE snowflake_registry_shards SET holder = NULL WHERE fal
 	ok(wait_until($node, q(SELECT count(*) = 0 FROM pg_stat_activity WHERE wait_event = 'PgSleep')), 'it is over');
 }
 
+# each table, each thing that can lock it: named within the time that a server waits for
+$node->append_conf('postgresql.conf', "max_prepared_transactions = 5\n");
+$node->restart;
+my $named = "SET statement_timeout = '5s'; $lease";
+sub in_session
+{
+	my ($sql, @params) = @_;
+	my $session = { in => "$sql;\n", out => '', err => '' };
+
+	$session->{run} = IPC::Run::start([ 'psql', '-Xq', '-d', $node->connstr('postgres'), @params ], '<', \$session->{in}, '>', \$session->{out}, '2>', \$session->{err});
+	$session->{run}->pump_nb;
+	return $session;
+}
+
+sub locks_are
+{
+	my ($mode, $granted) = @_;
+	return ok(wait_until($node, "SELECT count(*) > 0 FROM pg_locks WHERE relation::regclass::text ~ '^snowflake_registry_' AND mode = '$mode' AND granted = $granted"),
+		"$mode: granted: $granted");
+}
+
+for my $case ([ 'state', $named ], [ 'holders', $named ], [ 'shards', q(SET statement_timeout = '5s'; SELECT snowflake_registry_fence('0')) ])
+{
+	my ($table, $sql) = @$case;
+	my $hog = in_session("BEGIN; LOCK TABLE snowflake_registry_$table IN ACCESS EXCLUSIVE MODE");
+
+	locks_are('AccessExclusiveLock', 'true');
+	fails_now($sql, qr/55P03: another transaction has locked the snowflake registry\n.*Process \d+ of user "[^"]+" \(idle in transaction\) has been in a transaction since \d\S+ \S+\.\n/,
+		"ACCESS EXCLUSIVE on $table");
+	$hog->{run}->kill_kill;
+}
+my $reader = in_session('BEGIN; SELECT FROM snowflake_registry_holders');
+locks_are('AccessShareLock', 'true');
+my $vacuum = in_session('VACUUM FULL snowflake_registry_holders');
+locks_are('AccessExclusiveLock', 'false');
+$node->safe_psql('postgres', q(BEGIN; LOCK TABLE snowflake_registry_shards IN ROW EXCLUSIVE MODE; PREPARE TRANSACTION 'of shards'));
+my $since = qr/has been in a transaction since \S+ \S+/;
+my (undef, undef, $told) = $node->psql('postgres', $named);
+like($told, qr/Process \d+ of user "[^"]+" \(idle in transaction\) $since\./, 'a reader that VACUUM FULL waits for is named');
+like($told, qr/Process \d+ of user "[^"]+" \(active\) $since, and waits for AccessExclusiveLock\./, 'so is VACUUM FULL');
+like($told, qr/Prepared transaction "of shards" of user "[^"]+" has had it since \d/, 'so is a prepared transaction');
+$_->{run}->kill_kill for $reader, $vacuum;
+$node->safe_psql('postgres', q(ROLLBACK PREPARED 'of shards'));
+
 # a call that is committing: its shard cannot be reserved, nor can a fence miss it
 my $calling = start_session($node, "BEGIN; $lease; SELECT pg_sleep(600)");
 ok(wait_until($node, q(SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep')), 'a call under way');
@@ -214,21 +258,17 @@ is($node->safe_psql('postgres', call_with(holder => "'short'", wanted => "'{0,1,
 		extra_params => [ '-U', 'others' ]), 'accepted, held 6, taken 0, taken 1, reserved 5, set_aside|t', 'others\' texts harm no answer');
 
 # an open transaction of a role that leases ends; the call that waited gets its leases
-$node->append_conf('postgresql.conf', "max_prepared_transactions = 5\n");
-$node->restart;
 for my $case ([ '', 'an idle transaction' ], [ '; SELECT pg_sleep(600)', 'a busy one' ])
 {
 	my ($then, $name) = @$case;
-	my $hog = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-U', 'others' ], '<', \my $in, '>', \my $out, '2>', \my $err);
-	$in = "BEGIN; " . call_with(holder => "'hog'", fence => 50, next => 51) . "$then;\n";
-	ok(wait_for(sub { $hog->pump_nb; $node->safe_psql('postgres', q(SELECT count(*) FROM pg_locks WHERE mode = 'ExclusiveLock' AND locktype = 'relation' AND granted)) == 3 }), "$name has the lock");
+	my $hog = in_session("BEGIN; " . call_with(holder => "'hog'", fence => 50, next => 51) . $then, '-U', 'others');
+	ok(wait_for(sub { $node->safe_psql('postgres', q(SELECT count(*) FROM pg_locks WHERE mode = 'ExclusiveLock' AND locktype = 'relation' AND granted)) == 3 }), "$name has the lock");
 	$log = -s $node->logfile;
 	my $got = '';
 	ok(wait_for(sub { $got = eval { states('ids', "after $name", 0, '{2}') } // ''; $got ne '' }), "$name: the next call gets it");
 	like($got, qr/^accepted/, "$name: and is answered");
 	like(substr(slurp_file($node->logfile), $log), qr/LOG:  ended a session that had locked the snowflake registry\n.*Process \d+ of user "others"/, "$name: and the log says whose session was ended");
-	$in .= '';
-	$hog->kill_kill;
+	$hog->{run}->kill_kill;
 }
 fails_as('others', 'BEGIN; ' . call_with(holder => "'hog'", fence => 60, next => 61) . "; PREPARE TRANSACTION 'hog'", qr/cannot PREPARE a transaction that has executed LISTEN/, 'it cannot be prepared');
 done_testing();
