@@ -75,7 +75,7 @@ COMMENT ON FUNCTION @extschema@.snowflake_registry_guard() IS 'refuse a schema w
 SELECT @extschema@.snowflake_registry_guard();
 
 CREATE TABLE @extschema@.snowflake_registry_state (
-    number        text NOT NULL,
+    number        text PRIMARY KEY,
     is_open       boolean NOT NULL,
     layout        text,
     last_shard    int,
@@ -433,6 +433,8 @@ SELECT @extschema@.snowflake_registry_enter() IS NOT NULL AS made;
 --	* An answer, a renewal's or a release's, got lost.  Then the holder's fence in
 --	  the registry is the one of that call, so at least "confirmed", and its
 --	  leases end when it knows, or later.
+--	* A server that leased from another registry has come here, and all its leases
+--	  are over: a copy of an image of one, for example.
 --	* The first call of a holder got lost on its way.  The registry does not know
 --	  it, and nothing of it is confirmed.
 --	* A release lowered an end.  A server stores that it does not hold a shard any
@@ -454,7 +456,7 @@ RETURNS TABLE (shard int, lease_from timestamptz, lease_until timestamptz, what 
 BEGIN ATOMIC
     SELECT NULL::int, NULL::timestamptz, NULL::timestamptz,
            format('it is registry %s, and the server knows registry %s', (state).number, registry)
-     WHERE registry <> (state).number
+     WHERE registry <> (state).number AND EXISTS (SELECT FROM unnest(held_until) AS u (ends) WHERE u.ends > clock_timestamp())
     UNION ALL
     SELECT NULL, NULL, NULL,
            CASE WHEN (known).fence IS NULL THEN 'it does not know this holder'

@@ -49,6 +49,13 @@ CREATE PROCEDURE pass(seconds int) LANGUAGE sql AS $$
     UPDATE snowflake_registry_state SET writer = xmin;
 $$;
 
+-- A publication of all tables changes nothing; all that follows is published.
+\set VERBOSITY terse
+SET client_min_messages = error;
+CREATE PUBLICATION everything FOR ALL TABLES;
+RESET client_min_messages;
+\set VERBOSITY default
+
 -- It is born closed: a call changes nothing.
 SELECT * FROM call('a', 0, 5, '{}', '{0}');
 SELECT is_open, layout, free FROM snowflake_registry_summary;
@@ -213,7 +220,10 @@ SELECT fenced();
 -- the holder, a call, another registry
 BEGIN; SELECT * FROM call('r', 7, 8, '{}', '{}', confirmed => 7); SELECT fenced(); ROLLBACK;
 BEGIN; SELECT * FROM claim('p', 99, 100, 98, 5, '-1 s'); SELECT fenced(); ROLLBACK;
+BEGIN; SELECT * FROM claim('r', 0, 1, 0, 6, '1 s', '0123456789abcdef'); SELECT fenced(); ROLLBACK;
+-- a server that comes from another registry, with leases that are over, or none: a copy of an image
 BEGIN; SELECT * FROM claim('r', 0, 1, 0, 5, '-1 s', '0123456789abcdef'); SELECT fenced(); ROLLBACK;
+BEGIN; SELECT state, shard FROM call('r', 0, 1, '{}', NULL, 1, registry => '0123456789abcdef'); SELECT fenced(); ROLLBACK;
 -- also a release
 BEGIN;
 SELECT state, shard, CASE state WHEN 'lost' THEN other END AS lost FROM snowflake_registry_release('r', 7, 8, 7, 'host of r', 'epoch=x', 7, NULL, '{}', '{}');
@@ -308,6 +318,7 @@ SELECT attrelid::regclass, attname FROM pg_attribute JOIN pg_depend AS d ON d.cl
  WHERE refobjid = (SELECT oid FROM pg_extension WHERE extname = 'snowflake_registry') AND attnum > 0
    AND col_description(attrelid, attnum) IS NULL;
 
+DROP PUBLICATION everything;
 REVOKE ALL ON SCHEMA public FROM regress_snowflake_server;
 DROP EXTENSION snowflake_registry CASCADE;
 DROP OWNED BY regress_snowflake_server;
