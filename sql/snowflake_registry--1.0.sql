@@ -564,6 +564,7 @@ COMMENT ON FUNCTION @extschema@.snowflake_registry_set_aside() IS 'which shards 
 --	  fenced    | has   |            | has         |
 --	  reserved  | has   |            |             | for what
 --	  exhausted |       |            | a shard is free then, if ever |
+--	  limited   |       |            |             | 16 shards, for 10 min
 --	  set_aside |       |            |             | 900-903,1000
 CREATE FUNCTION @extschema@.snowflake_registry_call(
     holder text, fence bigint, next bigint, confirmed bigint, host text, layout text, last_shard int, registry text,
@@ -579,6 +580,8 @@ DECLARE
     reg     record;            -- the state
     known   record;            -- the holder, if it called before
     now     timestamptz;
+    length  interval := $15;   -- of the leases
+    is_more boolean := false;  -- does it ask for more than it gets?
     loss    text;
     lost_shards int[];
     lost_from  timestamptz[];
@@ -594,10 +597,11 @@ DECLARE
 BEGIN
     EXECUTE format('SELECT * FROM %s.snowflake_registry_enter()', own) INTO reg;
     now := clock_timestamp();
-    IF greatest(cardinality($9), cardinality($10), cardinality($11)) > reg.max_shards THEN
+    EXECUTE format('SELECT count(*) FROM %s.snowflake_registry_shards AS s WHERE s.holder = $1 AND s.lease_until > $2', own) INTO has USING $1, now;
+    IF greatest(cardinality($9), cardinality($10), cardinality($11)) > greatest(reg.max_shards, has, 1024) THEN
         RAISE configuration_limit_exceeded USING
             MESSAGE = 'the snowflake registry does not lease so much to one server',
-            DETAIL = format('The server names %s shards as its own; the limit is %s.', greatest(cardinality($9), cardinality($10), cardinality($11)), reg.max_shards),
+            DETAIL = format('The server names %s shards as its own; the limit is %s.', greatest(cardinality($9), cardinality($10), cardinality($11)), greatest(reg.max_shards, has, 1024)),
             HINT = 'An administrator of the registry can call snowflake_registry_limit().';
     END IF;
 
@@ -614,7 +618,7 @@ BEGIN
             DETAIL = format('The registry''s layout is "%s", with shards 0 to %s, and the server''s is "%s", with shards 0 to %s.',
                             reg.layout, reg.last_shard, $6, $7),
             HINT = 'Make a registry for each layout, in a database of its own.';
-    ELSIF $15 > reg.max_lease OR coalesce(cardinality($12), $13) > reg.max_shards THEN
+    ELSIF has = 0 AND ($15 > reg.max_lease OR coalesce(cardinality($12), $13) > reg.max_shards) THEN
         RAISE configuration_limit_exceeded USING
             MESSAGE = 'the snowflake registry does not lease so much to one server',
             DETAIL = format('The server asks for %s shards for %s; the limits are %s shards and %s.',
@@ -627,6 +631,13 @@ BEGIN
             MESSAGE = 'this holder of snowflake leases belongs to another role',
             DETAIL = format('The server has logged in as "%s", and leased as "%s" before.', session_user, known.role),
             HINT = 'Let it log in as that role, or set column role of snowflake_registry_holders.';
+    END IF;
+
+    -- a limit that was lowered takes nothing from a server that holds something: it keeps
+    -- that, and the length of its leases, and gets no more
+    IF NOT $16 AND ($15 > reg.max_lease OR coalesce(cardinality($12), $13) > greatest(reg.max_shards, has)) THEN
+        length := least($15, greatest(reg.max_lease, known.lease));
+        is_more := $15 > length OR coalesce(cardinality($12), $13) > greatest(reg.max_shards, has);
     END IF;
 
     -- is the caller the holder?  It is not if another call of the same holder came
@@ -656,7 +667,7 @@ BEGIN
                 || CASE WHEN cardinality(lost_what) > 8 THEN format('; and %s more', cardinality(lost_what) - 8) ELSE '' END;
     END IF;
     IF loss IS NOT NULL THEN
-        claimed := CASE WHEN NOT $16 THEN least(reg.max_lease, greatest($15, (SELECT max(c) FROM unnest($11) AS c) - now)) END;
+        claimed := CASE WHEN NOT $16 THEN least(greatest(reg.max_lease, length), greatest(length, (SELECT max(c) FROM unnest($11) AS c) - now)) END;
         EXECUTE format('SELECT f.* FROM %1$s.snowflake_registry_state AS r '
                        ' CROSS JOIN LATERAL %1$s.snowflake_registry_fence_until(r, '
                        '       $1 + CASE WHEN $2 > r.longest_lease THEN $2 ELSE %1$s.snowflake_registry_longest(r) END, $3) AS f', own)
@@ -672,10 +683,10 @@ BEGIN
                    'VALUES ($1, session_user, $2, $3, coalesce($4, interval ''0''), $5) '
                    'ON CONFLICT (holder) DO UPDATE '
                    '   SET fence = excluded.fence, host = excluded.host, seen_at = excluded.seen_at, lease = coalesce($4, h.lease)', own)
-      USING $1, $5, $3, $15, now;
-    IF reg.layout IS NULL OR $15 > reg.longest_lease THEN
+      USING $1, $5, $3, length, now;
+    IF reg.layout IS NULL OR length > reg.longest_lease THEN
         EXECUTE format('UPDATE %s.snowflake_registry_state SET layout = $1, last_shard = $2, longest_lease = greatest(longest_lease, $3)', own)
-          USING $6, $7, $15;
+          USING $6, $7, length;
         EXECUTE format('SELECT %1$s.snowflake_registry_write(r) FROM %1$s.snowflake_registry_state AS r', own);
     END IF;
     RETURN QUERY SELECT 'accepted', NULL::int, NULL::timestamptz, now, reg.number;
@@ -710,13 +721,13 @@ BEGIN
                    '       AND (c.lease_until > $2 OR $8 AND ($9 IS NULL OR s.shard = ANY ($9))) '
                    '    RETURNING s.shard) '
                    'SELECT coalesce(array_agg(r.shard), ''{}'') FROM renewed AS r', own)
-       INTO granted USING $1, now, reg.max_lease, $15, $9 || got, $10, $11, known.fence = $3, $12;
+       INTO granted USING $1, now, greatest(reg.max_lease, length), length, $9 || got, $10, $11, known.fence = $3, $12;
 
-    is_all := $9 <@ granted AND CASE WHEN $12 IS NULL THEN cardinality(granted) >= $13 ELSE $12 <@ granted END;
+    is_all := NOT is_more AND $9 <@ granted AND CASE WHEN $12 IS NULL THEN cardinality(granted) >= $13 ELSE $12 <@ granted END;
 
     -- lease what is free, but not more than a holder may have
     IF NOT is_all THEN
-        IF reg.not_before > now THEN
+        IF reg.not_before > now OR is_more THEN
             free := '{}';
         ELSIF $12 IS NULL THEN
             EXECUTE format('SELECT %1$s.snowflake_registry_find(r, $1, $2, $3) FROM %1$s.snowflake_registry_state AS r', own)
@@ -739,7 +750,7 @@ BEGIN
                        '  FROM unnest($4) AS f (shard) LEFT JOIN %1$s.snowflake_registry_shards AS o ON o.shard = f.shard '
                        'ON CONFLICT (shard) DO UPDATE '
                        '   SET holder = excluded.holder, lease_from = excluded.lease_from, lease_until = excluded.lease_until, is_revoked = false', own)
-          USING $1, reg.not_before, now + $15, free;
+          USING $1, reg.not_before, now + length, free;
         granted := granted || free;
     END IF;
 
@@ -761,8 +772,10 @@ BEGIN
             '  LEFT JOIN %1$s.snowflake_registry_shards AS s ON s.shard = a.shard '
             '  LEFT JOIN %1$s.snowflake_registry_holders AS h ON h.holder = s.holder '
             ' WHERE a.shard <> ALL ($7) '
-            ' ORDER BY a.shard', own) USING $1, now, reg.not_before, full_until, $9, $12, granted;
-        IF $12 IS NULL AND cardinality(granted) < $13 THEN
+            ' ORDER BY a.shard', own) USING $1, now, reg.not_before, full_until, $9, CASE WHEN NOT is_more THEN $12 END, granted;
+        IF is_more THEN
+            RETURN QUERY SELECT 'limited', NULL::int, NULL::timestamptz, NULL::timestamptz, format('%s shards, for %s', reg.max_shards, reg.max_lease);
+        ELSIF $12 IS NULL AND cardinality(granted) < $13 THEN
             RETURN QUERY EXECUTE format(
                 'SELECT ''exhausted'', NULL::int, NULL::timestamptz, '
                 '       greatest($1, $2, (SELECT s.lease_until FROM %s.snowflake_registry_shards AS s '
@@ -937,6 +950,7 @@ CREATE FUNCTION @extschema@.snowflake_registry_limit(max_lease interval, max_sha
 AS $$
 DECLARE
     own regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
+    who text;
 BEGIN
     EXECUTE format('SELECT %s.snowflake_registry_lock()', own);
     EXECUTE format('SELECT %s.snowflake_registry_enter()', own);
@@ -944,6 +958,17 @@ BEGIN
         RAISE invalid_parameter_value USING
             MESSAGE = 'a limit of the snowflake registry is too low',
             DETAIL = format('A lease of %s and %s shards would let no server mint.', max_lease, max_shards);
+    END IF;
+    EXECUTE format('SELECT string_agg(format(''%%s (holder %%s) has %%s shards for %%s.'', c.host, c.holder, c.shards, c.lease), '' '') '
+                   '  FROM (SELECT h.host, h.holder, h.lease, count(*) AS shards FROM %1$s.snowflake_registry_holders AS h '
+                   '          JOIN %1$s.snowflake_registry_shards AS s ON s.holder = h.holder '
+                   '         WHERE s.lease_until > clock_timestamp() GROUP BY h.holder HAVING count(*) > $2 OR h.lease > $1 '
+                   '         ORDER BY count(*) DESC, h.holder LIMIT 20) AS c', own) INTO who USING max_lease, max_shards;
+    IF who IS NOT NULL THEN
+        RAISE WARNING USING
+            MESSAGE = 'servers have more than the new limits of the snowflake registry',
+            DETAIL = who,
+            HINT = 'They keep what they hold, and get no more. Let them ask for less by "snowflake.shards" and "snowflake.lease": when one has lost its leases, it is refused.';
     END IF;
     EXECUTE format('UPDATE %1$s.snowflake_registry_state AS r SET max_lease = $1, max_shards = $2, longest_lease = least(r.longest_lease, '
                    'greatest($1, (SELECT max(s.lease_until) FROM %1$s.snowflake_registry_shards AS s) - clock_timestamp()))', own)

@@ -114,7 +114,8 @@ find_refusal(const LeaseReport *report, int32 shard)
 		if (refusal->shard == shard)
 			return refusal;
 		if (found == NULL &&
-			(shard == ANY_SHARD || refusal->kind == REFUSED_EXHAUSTED))
+			(shard == ANY_SHARD || refusal->kind == REFUSED_EXHAUSTED ||
+			 refusal->kind == REFUSED_LIMITED))
 			found = refusal;
 	}
 	return found;
@@ -192,6 +193,16 @@ report_refusal(const LeaseTable *table, const Refusal *refusal)
 					 errhint("Take it from \"snowflake.shards\", or call "
 							 "snowflake_registry_unreserve() in the "
 							 "registry.")));
+			break;
+		case REFUSED_LIMITED:
+			ereport(ERROR,
+					(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+					 errmsg("the registry leases no more shards to this "
+							"server"),
+					 errdetail("Its limits are %s.", refusal->other),
+					 errhint("Ask for less by \"snowflake.shards\" or "
+							 "\"snowflake.lease\", or call "
+							 "snowflake_registry_limit() in the registry.")));
 			break;
 		case REFUSED_EXHAUSTED:
 			ereport(ERROR,

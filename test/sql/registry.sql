@@ -252,9 +252,21 @@ SELECT snowflake_registry_reserve(8, 'the importer');
 SELECT snowflake_registry_limit('0', 4);
 SELECT snowflake_registry_limit('2 min', 2);
 SELECT max_lease, max_shards FROM snowflake_registry_summary;
-SELECT state FROM call('p', 11, 12, '{}', '{}', lease => '3 min');
-SELECT state FROM call('p', 11, 12, '{}', '{2,3,4}');
-SELECT state FROM call('p', 11, 12, '{}', NULL, 3);
+SELECT state FROM call('none', 0, 1, '{}', '{}', lease => '3 min');
+SELECT state FROM call('none', 0, 1, '{}', '{2,3,4}');
+SELECT state FROM call('none', 0, 1, '{}', NULL, 3);
+-- one that has more keeps it, and the length of its leases, and gets no more
+BEGIN;
+SELECT snowflake_registry_limit('1 h', 5);
+SELECT state, shard, lasts FROM call('big', 0, 1, '{}', '{2,4,5}', lease => '20 min');
+SELECT snowflake_registry_limit('10 min', 2);
+SELECT state, shard, lasts, other FROM call('big', 1, 2, '{2,4,5}', '{2,4,5}', lease => '20 min');
+SELECT state, shard, lasts, other FROM call('big', 2, 3, '{2,4,5}', '{2,4,5,6}', lease => '20 min');
+SELECT state, shard, lasts, other FROM call('big', 3, 4, '{2,4,5}', NULL, 5, lease => '30 min');
+SELECT longest_lease FROM snowflake_registry_state;
+SELECT release('big', 4, 5, '{2,4,5}', '{-infinity,-infinity,-infinity}');
+SELECT state, shard, lasts, other FROM call('big', 5, 6, '{}', '{2,4,5}', lease => '20 min');
+ROLLBACK;
 -- it has 0, which was revoked, and 3, which it does not claim
 SELECT state, shard, lasts > 0 AS later FROM call('p', 11, 12, '{}', '{2,4}');
 SELECT state, shard, lasts > 0 AS later FROM call('p', 12, 13, '{}', NULL, 2);

@@ -71,6 +71,19 @@ $tokyo->stop;
 is_holding($lima, '2,5', 'a clean stop gives shards back, and another server gets them');
 is(shards_of(mints_on_each($lima, 1000)), '2,5', 'and a session that minted before mints on them');
 
+# --- a limit that is lowered takes nothing away
+my (undef, undef, $warned) = $registry->psql('postgres', q(SELECT snowflake_registry_limit('5 s', 1)));
+like($warned, qr/WARNING:  servers have more than the new limits.*\n.*lima at \S+ \(holder [0-9a-f]{16}\) has 2 shards for 00:00:10\./, 'a lower limit names who has more');
+change_settings($lima, shards => '2,5,6');
+fails_with($lima, 'SELECT snowflake_nextval(6)', '53400', qr/the registry leases no more shards to this server\n.*Its limits are 1 shards, for 00:00:05\./s, 'it gets no more', at_last => 1);
+my $ends = $lima->safe_psql('postgres', 'SELECT lease_until FROM snowflake_lease_status()');
+ok(wait_until($lima, "SELECT lease_until > '$ends'::timestamptz FROM snowflake_lease_status()"), 'and what it has is renewed');
+is(shards_of(mints_on_each($lima, 1000)), '2,5', 'and minted on');
+$registry->safe_psql('postgres', q(SELECT snowflake_registry_limit('1 day', 1024)));
+is_holding($lima, '2,5,6', 'a limit that is raised');
+change_settings($lima, shards => '2,5');
+is_holding($lima, '2,5', 'as before');
+
 # --- settings by reload: other shards, more, fewer, none
 sub set_by_reload
 {

@@ -245,7 +245,7 @@ for my $text (qw(holder host layout registry))
 my $many = "array_fill('tomorrow'::timestamptz, '{300000}')";
 my $log = -s $node->logfile;
 fails_as('others', call_with(held => "ARRAY(SELECT generate_series(1, 300000))", held_from => "array_fill('today'::timestamptz, '{300000}')", held_until => $many),
-	qr/53400: the snowflake registry does not lease so much to one server\n.*names 300000 shards as its own; the limit is 2\./, '300,000 claims');
+	qr/53400: the snowflake registry does not lease so much to one server\n.*names 300000 shards as its own; the limit is 1024\./, '300,000 claims');
 fails_as('others', call_with(preferred => "ARRAY(SELECT generate_series(1, 300000))") . ' OFFSET 99', qr/^$/, '300,000 shards that it likes');
 cmp_ok(-s $node->logfile, '<', $log + 10_000, 'and the log has not grown by them');
 
