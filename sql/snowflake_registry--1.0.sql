@@ -887,13 +887,13 @@ DECLARE
 BEGIN
     EXECUTE format('SELECT %s.snowflake_registry_lock()', own);
     EXECUTE format('SELECT * FROM %s.snowflake_registry_enter()', own) INTO reg;
-    IF longest_lease IS NULL OR longest_lease < interval '0' OR (layout IS NULL) <> (last_shard IS NULL)
+    IF longest_lease IS NULL OR longest_lease NOT BETWEEN interval '0' AND interval '1 day' OR (layout IS NULL) <> (last_shard IS NULL)
        OR last_shard NOT BETWEEN 0 AND 1048575 THEN
         RAISE invalid_parameter_value USING
             MESSAGE = 'the snowflake registry cannot be opened in this way',
             DETAIL = format('The longest lease is %s; the layout is %s, and its last shard %s, of 1048575 at most.',
                             coalesce(longest_lease::text, 'NULL'), coalesce('"' || layout || '"', 'not given'), coalesce(last_shard::text, 'is not given')),
-            HINT = 'Give the longest "snowflake.lease" of all servers; ''0'' if no server ever leased a shard in this layout. A layout comes with its last shard.';
+            HINT = 'Give the longest "snowflake.lease" of all servers, 1 day at most; ''0'' if no server ever leased a shard in this layout. A layout comes with its last shard.';
     END IF;
     IF layout <> reg.layout OR last_shard <> reg.last_shard THEN
         EXECUTE format('SELECT EXISTS (SELECT FROM %s.snowflake_registry_shards AS s WHERE s.lease_until > clock_timestamp())', own)
@@ -934,6 +934,11 @@ DECLARE
 BEGIN
     EXECUTE format('SELECT %s.snowflake_registry_lock()', own);
     EXECUTE format('SELECT %s.snowflake_registry_enter()', own);
+    IF longest_lease NOT BETWEEN interval '0' AND interval '1 day' THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('no snowflake lease lasts for %s', longest_lease),
+            DETAIL = 'It lasts for 1 day at most.';
+    END IF;
     EXECUTE format('SELECT f.not_before FROM %1$s.snowflake_registry_state AS r CROSS JOIN LATERAL '
                    '%1$s.snowflake_registry_fence_until(r, clock_timestamp() + coalesce($1, %1$s.snowflake_registry_longest(r)), $2) AS f', own)
        INTO ends USING longest_lease, 'Somebody asked for it.'::text;
@@ -941,6 +946,36 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_fence(interval) IS 'let no new lease begin before the end of all that the registry may have forgotten';
+
+-- Take a fence back that ends too late: somebody gave a time that was too long, or this
+-- server's clock was ahead.  What the registry knows of stays as it is.
+CREATE FUNCTION @extschema@.snowflake_registry_unfence(longest_lease interval) RETURNS timestamptz
+    LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    own  regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
+    ends timestamptz;
+    was  timestamptz;
+BEGIN
+    EXECUTE format('SELECT %s.snowflake_registry_lock()', own);
+    EXECUTE format('SELECT not_before FROM %s.snowflake_registry_enter()', own) INTO was;
+    IF longest_lease NOT BETWEEN interval '0' AND interval '1 day' THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('no snowflake lease lasts for %s', longest_lease),
+            DETAIL = 'It lasts for 1 day at most.';
+    END IF;
+    ends := least(was, clock_timestamp() + longest_lease);
+    RAISE WARNING USING
+        MESSAGE = 'the fence of the snowflake registry was taken back',
+        DETAIL = format('New leases begin at %s, and not at %s. Ids can exist twice if a server has a lease that the registry has forgotten, and that ends later.', ends, was),
+        HINT = 'Roll this back, unless no server can have had a lease that was longer than the time that you gave.';
+    EXECUTE format('UPDATE %s.snowflake_registry_state AS r SET not_before = $1', own) USING ends;
+    EXECUTE format('SELECT %1$s.snowflake_registry_write(r) FROM %1$s.snowflake_registry_state AS r', own);
+    RETURN ends;
+END
+$$;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_unfence(interval) IS 'take a fence back that ends too late';
 
 -- A longest lease that is less than what servers had is no excuse for a fence that
 -- ends before theirs.
@@ -954,7 +989,11 @@ DECLARE
 BEGIN
     EXECUTE format('SELECT %s.snowflake_registry_lock()', own);
     EXECUTE format('SELECT %s.snowflake_registry_enter()', own);
-    IF max_lease <= interval '0' OR max_shards < 1 THEN
+    IF max_lease > interval '1 day' THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('no snowflake lease lasts for %s', max_lease),
+            DETAIL = 'It lasts for 1 day at most.';
+    ELSIF max_lease <= interval '0' OR max_shards < 1 THEN
         RAISE invalid_parameter_value USING
             MESSAGE = 'a limit of the snowflake registry is too low',
             DETAIL = format('A lease of %s and %s shards would let no server mint.', max_lease, max_shards);

@@ -71,6 +71,7 @@ ROLLBACK;
 -- Opened on purpose.
 SELECT snowflake_registry_open(NULL);
 SELECT snowflake_registry_open('-1 s');
+SELECT snowflake_registry_open('2 years');
 SELECT snowflake_registry_open('0', 'epoch=x');
 SELECT snowflake_registry_open('0', 'epoch=x', 1048576);
 BEGIN;
@@ -148,6 +149,19 @@ SELECT state, shard, began FROM call('i', 1, 2, '{}', '{6}');
 -- A fence: what is in force goes on, and nothing else begins before its end.
 SELECT 30 * ceil(extract(epoch FROM snowflake_registry_fence() - clock_timestamp()) / 30);
 SELECT 30 * ceil(extract(epoch FROM snowflake_registry_fence('1 h') - clock_timestamp()) / 30);
+SELECT snowflake_registry_fence('25 h');
+SELECT snowflake_registry_fence('-1 s');
+SELECT snowflake_registry_limit('2 days', 4);
+-- one that ends too late is taken back; none is made by that
+BEGIN;
+UPDATE snowflake_registry_state SET not_before = '3000-01-01';
+UPDATE snowflake_registry_state SET writer = xmin;
+COMMIT;
+\set VERBOSITY terse
+SELECT snowflake_registry_unfence('2 days');
+SELECT regexp_replace(snowflake_registry_unfence('1 h')::text, '.*', 'a time');
+SELECT 30 * ceil(extract(epoch FROM not_before - clock_timestamp()) / 30) FROM snowflake_registry_summary;
+\set VERBOSITY default
 SELECT * FROM call('i', 2, 3, '{6}', '{5,6}');
 -- a shard that nobody ever had
 BEGIN;
