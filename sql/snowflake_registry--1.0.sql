@@ -518,13 +518,14 @@ $$;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_find(@extschema@.snowflake_registry_state, timestamptz, int, int[])
     IS 'free shards for a server that takes any';
 
--- Which shards are reserved, as a list; NULL if that is too long to be told.
+-- Which shards are reserved and were never leased, as a list; NULL if that is too long
+-- to be told.  Servers make ids for old rows on these.
 CREATE FUNCTION @extschema@.snowflake_registry_set_aside() RETURNS text
     LANGUAGE sql STABLE PARALLEL SAFE
     SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     WITH reserved AS (
-        SELECT s.shard FROM @extschema@.snowflake_registry_shards AS s WHERE s.reserved_for IS NOT NULL ORDER BY s.shard LIMIT 10001
+        SELECT s.shard FROM @extschema@.snowflake_registry_shards AS s WHERE s.reserved_for IS NOT NULL AND s.lease_from IS NULL ORDER BY s.shard LIMIT 10001
     ), numbered AS (
         SELECT r.shard, r.shard - row_number() OVER (ORDER BY r.shard) AS range FROM reserved AS r
     ), ranges AS (
@@ -1017,9 +1018,10 @@ END
 $$;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_limit(interval, int) IS 'set how long a lease can be, and how many shards a server can have';
 
--- Reserve a shard that nobody can have: not while the registry may have forgotten
--- a lease of it.
-CREATE FUNCTION @extschema@.snowflake_registry_reserve(shard int, reason text) RETURNS void
+-- Reserve a shard that nobody can have: not while it is leased, nor while the registry
+-- may have forgotten a lease of it; or from now on, to be minted on when that has
+-- ended.  Gives until when others may mint ids of it, or could.
+CREATE FUNCTION @extschema@.snowflake_registry_reserve(shard int, reason text, after_lease boolean DEFAULT false) RETURNS timestamptz
     LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -1027,6 +1029,7 @@ DECLARE
     own   regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
     reg   record;              -- the state
     lease record;              -- of the shard
+    ends  timestamptz;
 BEGIN
     EXECUTE format('SELECT %s.snowflake_registry_lock()', own);
     EXECUTE format('SELECT * FROM %s.snowflake_registry_enter()', own) INTO reg;
@@ -1036,16 +1039,22 @@ BEGIN
             DETAIL = format('Its shards are 0 to %s.', coalesce(reg.last_shard, 1048575));
     END IF;
     EXECUTE format('SELECT * FROM %s.snowflake_registry_leases AS l WHERE l.shard = $1', own) INTO lease USING $1;
-    IF lease.lease_until > clock_timestamp() THEN
+    ends := greatest(lease.lease_until, CASE WHEN reg.not_before > clock_timestamp() THEN reg.not_before END);
+    IF lease.lease_until > clock_timestamp() AND NOT $3 THEN
         RAISE object_in_use USING
             MESSAGE = format('shard %s is leased', $1),
             DETAIL = format('%s (holder %s) has it until %s.', lease.host, lease.holder, lease.lease_until),
-            HINT = 'Take the shard from that server''s "snowflake.shards", or call snowflake_registry_revoke() and wait until then.';
-    ELSIF reg.not_before > clock_timestamp() THEN
+            HINT = format('Take the shard from that server''s "snowflake.shards", or call snowflake_registry_reserve(%s, ..., after_lease => true) and mint on it after that time.', $1);
+    ELSIF reg.not_before > clock_timestamp() AND NOT $3 THEN
         RAISE object_in_use USING
             MESSAGE = format('shard %s may be leased', $1),
             DETAIL = format('The registry is fenced until %s: it may have forgotten leases.', reg.not_before),
-            HINT = 'Wait until then.';
+            HINT = format('Wait until then, or call snowflake_registry_reserve(%s, ..., after_lease => true) and mint on it after that time.', $1);
+    ELSIF lease.lease_from IS NOT NULL OR ends > clock_timestamp() THEN
+        RAISE WARNING USING
+            MESSAGE = format('others may have minted ids of shard %s', $1),
+            DETAIL = format('Their times are before %s.', ends),
+            HINT = 'Mint no id of an earlier time on it: snowflake_history() needs another shard.';
     ELSIF NOT reg.is_open THEN
         RAISE WARNING USING
             MESSAGE = 'the snowflake registry is not open, and does not know who mints on this shard',
@@ -1053,6 +1062,7 @@ BEGIN
     END IF;
     EXECUTE format('INSERT INTO %s.snowflake_registry_shards (shard, reserved_for) VALUES ($1, $2) '
                    'ON CONFLICT (shard) DO UPDATE SET reserved_for = excluded.reserved_for', own) USING $1, $2;
+    RETURN ends;
 END
 $$;
 
@@ -1096,7 +1106,7 @@ BEGIN
 END
 $$;
 
-COMMENT ON FUNCTION @extschema@.snowflake_registry_reserve(int, text) IS 'let no server lease a shard';
+COMMENT ON FUNCTION @extschema@.snowflake_registry_reserve(int, text, boolean) IS 'let no server lease a shard';
 COMMENT ON FUNCTION @extschema@.snowflake_registry_unreserve(int) IS 'let servers lease a reserved shard again';
 COMMENT ON FUNCTION @extschema@.snowflake_registry_revoke(int) IS 'do not renew the lease of a shard any more; gives when it ends';
 

@@ -137,8 +137,23 @@ SELECT state, shard, began FROM call('h', 1, 2, '{0,1}', '{0,1}');
 -- Reserved for good, or until it is given back.
 \set VERBOSITY terse
 SELECT snowflake_registry_reserve(0, 'the importer');
+SELECT snowflake_registry_reserve(6, 'the importer') <= clock_timestamp() AS ended;
 \set VERBOSITY default
-SELECT snowflake_registry_reserve(6, 'the importer');
+-- or when the lease ends, which is not renewed, though its server has a list
+BEGIN;
+SELECT state, shard FROM call('list', 0, 1, '{}', '{5}');
+\set VERBOSITY terse
+SELECT snowflake_registry_reserve(5, 'the importer', true) = lease_until AS ends FROM snowflake_registry_shards WHERE shard = 5;
+SELECT * FROM call('list', 1, 2, '{5}', '{5}');
+CALL pass(61);
+SELECT * FROM call('list', 2, 3, '{5}', '{5}');
+-- it has ids: none for old rows
+SELECT state, other FROM call('list', 3, 4, '{}', '{}') WHERE state = 'set_aside';
+SELECT snowflake_registry_unreserve(5);
+SELECT snowflake_registry_reserve(5, 'the importer') = lease_until AS ended FROM snowflake_registry_shards WHERE shard = 5;
+SELECT snowflake_registry_fence('1 h') = snowflake_registry_reserve(4, 'the importer', true) AS ends;
+\set VERBOSITY default
+ROLLBACK;
 SELECT * FROM call('i', 0, 1, '{}', '{6}');
 SELECT free, reserved_for FROM snowflake_registry_leases WHERE shard = 6;
 SELECT shards, leased, reserved, free, holders FROM snowflake_registry_summary;
