@@ -20,7 +20,7 @@ use Test::More;
 
 our @EXPORT = qw(
   new_registry registry_setting lease_conf leasing_server change_settings
-  copy_files put_back_files
+  save_files put_back_files
   status_of held_shards is_holding mints mints_on_each shards_of wait_for_log
 );
 
@@ -51,8 +51,8 @@ SQL
 
 # --- Restores in place
 
-# A copy of a data directory, with the times of its files.
-sub copy_files
+# Save the files of a data directory, with their times.
+sub save_files
 {
 	my ($from, $to) = @_;
 
@@ -61,7 +61,7 @@ sub copy_files
 	return;
 }
 
-# Put a copy back over the files that are there, as rsync -a --delete does: a file that
+# Put saved files back over those that are there, as rsync -a --delete does: a file that
 # has the same size and time is left alone; with "is_by_content", one that has the same
 # bytes, as tools do that compare checksums.
 sub put_back_files

@@ -130,7 +130,7 @@ is_fenced($same[0], 10, 'data alone, in its place');
 
 # --- files that are put back in place, with the same timeline and PG_VERSION.  A restore of
 # --- the same second could not be told, so it is later.
-my $place = new_registry('place');
+my $place = new_registry('place', init => { allows_streaming => 1 });
 $place->safe_psql('postgres', q(SELECT snowflake_registry_limit('10 min', 8)));
 
 sub is_put_back
@@ -161,7 +161,7 @@ for my $case ([ 'files by rsync -a' ], [ 'files whose content differs', 1 ])
 
 	call($place, "before $name");
 	$place->stop;
-	copy_files($place->data_dir, $files);
+	save_files($place->data_dir, $files);
 	$place->start;
 	is(call($place, "forgotten by $name"), 'accepted, held 2, held 3', "$name: what is forgotten");
 	is_put_back($name, $files, @by_content);
@@ -169,16 +169,15 @@ for my $case ([ 'files by rsync -a' ], [ 'files whose content differs', 1 ])
 }
 # a base backup, in which all that the registry has is replayed
 my $backup = start_session($place, "SELECT pg_backup_start('place', true); \\! until test -e $dir/copied; do sleep 0.1; done\n"
-	  . "\\t on\n\\a\n\\o $dir/label\nSELECT labelfile FROM pg_backup_stop();\n\\o\n");
-ok(wait_for(sub { slurp_file($place->logfile) =~ /checkpoint complete/ && -e $place->data_dir }), 'a base backup');
+	  . "\\o $dir/label\nSELECT labelfile FROM pg_backup_stop();\n\\o\n");
 $place->poll_query_until('postgres', q(SELECT count(*) = 1 FROM pg_stat_activity WHERE query ~ '^SELECT pg_backup_start' AND state = 'idle')) or die 'no backup';
 is(call($place, 'replayed'), 'accepted, held 0, held 1', 'a call during the backup');
 $place->safe_psql('postgres', q(SELECT snowflake_registry_limit('10 min', 8)));
-copy_files($place->data_dir, $files);
+save_files($place->data_dir, $files);
 append_to_file("$dir/copied", '');
 finish_session($backup);
 system_or_bail('rm', '-rf', "$files/pg_wal");
-copy_files($place->data_dir . '/pg_wal', "$files/pg_wal");
+save_files($place->data_dir . '/pg_wal', "$files/pg_wal");
 append_to_file("$files/backup_label", slurp_file("$dir/label") =~ s/\n\n\z/\n/r);
 is(call($place, 'forgotten'), 'accepted, held 2, held 3', 'what is forgotten');
 is_put_back('a base backup by rsync -a', $files);
