@@ -307,6 +307,38 @@ SELECT state FROM call(NULL, 13, 14, '{}', '{0}');
 SELECT state, shard FROM call('p', 13, 14, '{}', '{6}');
 SELECT snowflake_registry_open('0', 'epoch=z', 15);
 
+-- The longest lease is noted, and forgotten only when it is over: a fence lasts for it.
+BEGIN;
+CALL pass(86400);
+UPDATE snowflake_registry_state SET longest_lease = '1 min', not_before = '-infinity', is_open = true;
+UPDATE snowflake_registry_state SET writer = xmin;
+SELECT state, shard, lasts FROM call('long', 0, 1, '{}', '{1}', lease => '2 h');
+SELECT longest_lease FROM snowflake_registry_state;
+SELECT snowflake_registry_open('1 min') IS NOT NULL AS opened;
+SELECT longest_lease FROM snowflake_registry_state;
+SELECT snowflake_registry_limit('10 min', 1024);
+SELECT longest_lease > '119 min' AS still FROM snowflake_registry_state;
+SELECT snowflake_registry_fence() > clock_timestamp() + interval '119 min' AS as_long;
+-- no claim makes a lease longer than it can be
+SELECT l.state, l.lease_until <= clock_timestamp() + interval '2 h' AS not_longer
+  FROM snowflake_registry_lease('long', 1, 2, 0, 'host', 'epoch=x', 7, NULL, '{1}', '{2020-01-01}', '{9999-01-01}', '{1}', NULL, '{}', '2 h') AS l
+ WHERE l.shard = 1 AND l.state = 'held';
+ROLLBACK;
+-- A revoked lease is over for its holder; the next holder renews its own.
+BEGIN;
+CALL pass(86400);
+SELECT state, shard FROM call('one', 0, 1, '{}', '{2}');
+SELECT snowflake_registry_revoke(2) IS NOT NULL AS revoked;
+CALL pass(61);
+SELECT state, shard FROM call('next', 0, 1, '{}', '{2}');
+CALL pass(31);
+SELECT state, shard, lasts FROM call('next', 1, 2, '{2}', '{2}');
+-- in a smaller layout, "auto" takes no shard of the larger one
+CALL pass(86400);
+SELECT snowflake_registry_open('0', 'epoch=z', 3) IS NOT NULL AS opened;
+SELECT state, shard FROM snowflake_registry_lease('small', 0, 1, 0, 'host', 'epoch=z', 3, NULL, '{}', '{}', '{}', NULL, 6, '{}', '1 min');
+ROLLBACK;
+
 -- One layout, and one isolation level.
 SELECT * FROM snowflake_registry_lease('z', 0, 1, 0, 'z', 'epoch=y', 7, NULL, '{}', '{}', '{}', '{}', NULL, '{}', '1 min');
 \echo :SQLSTATE
