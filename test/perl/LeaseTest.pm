@@ -20,7 +20,7 @@ use Test::More;
 
 our @EXPORT = qw(
   new_registry registry_setting lease_conf leasing_server change_settings
-  save_files put_back_files
+  save_files save_files_online put_back_files
   status_of held_shards is_holding mints mints_on_each shards_of wait_for_log
 );
 
@@ -58,6 +58,26 @@ sub save_files
 
 	system_or_bail('cp', '-a', $from, $to);
 	unlink("$to/postmaster.pid");
+	return;
+}
+
+# Save the files of a server that goes on, as a base backup; what is done meanwhile is
+# replayed.
+sub save_files_online
+{
+	my ($node, $to, $meanwhile) = @_;
+	my $dir = PostgreSQL::Test::Utils::tempdir();
+	my $backup = start_session($node, "SELECT pg_backup_start('in place', true); \\! until test -e $dir/saved; do sleep 0.1; done\n"
+		  . "\\o $dir/label\nSELECT labelfile FROM pg_backup_stop(false);\n\\o\n");
+
+	wait_until($node, q(SELECT count(*) = 1 FROM pg_stat_activity WHERE query ~ '^SELECT pg_backup_start' AND state = 'idle')) or die 'no backup';
+	$meanwhile->();
+	save_files($node->data_dir, $to);
+	append_to_file("$dir/saved", '');
+	finish_session($backup) or die "no backup: $backup->{err}";
+	system_or_bail('rm', '-rf', "$to/pg_wal");
+	save_files($node->data_dir . '/pg_wal', "$to/pg_wal");
+	append_to_file("$to/backup_label", slurp_file("$dir/label") =~ s/\n\n\z/\n/r);
 	return;
 }
 

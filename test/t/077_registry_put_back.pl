@@ -168,17 +168,10 @@ for my $case ([ 'files by rsync -a' ], [ 'files whose content differs', 1 ])
 	system_or_bail('rm', '-rf', $files);
 }
 # a base backup, in which all that the registry has is replayed
-my $backup = start_session($place, "SELECT pg_backup_start('place', true); \\! until test -e $dir/copied; do sleep 0.1; done\n"
-	  . "\\o $dir/label\nSELECT labelfile FROM pg_backup_stop();\n\\o\n");
-$place->poll_query_until('postgres', q(SELECT count(*) = 1 FROM pg_stat_activity WHERE query ~ '^SELECT pg_backup_start' AND state = 'idle')) or die 'no backup';
-is(call($place, 'replayed'), 'accepted, held 0, held 1', 'a call during the backup');
-$place->safe_psql('postgres', q(SELECT snowflake_registry_limit('10 min', 8)));
-save_files($place->data_dir, $files);
-append_to_file("$dir/copied", '');
-finish_session($backup);
-system_or_bail('rm', '-rf', "$files/pg_wal");
-save_files($place->data_dir . '/pg_wal', "$files/pg_wal");
-append_to_file("$files/backup_label", slurp_file("$dir/label") =~ s/\n\n\z/\n/r);
+save_files_online($place, $files, sub {
+	is(call($place, 'replayed'), 'accepted, held 0, held 1', 'a call during the backup');
+	$place->safe_psql('postgres', q(SELECT snowflake_registry_limit('10 min', 8)));
+});
 is(call($place, 'forgotten'), 'accepted, held 2, held 3', 'what is forgotten');
 is_put_back('a base backup by rsync -a', $files);
 # what is no restore: it is written, moved, emptied, vacuumed, and indexed again
