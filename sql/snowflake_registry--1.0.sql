@@ -434,7 +434,7 @@ SELECT @extschema@.snowflake_registry_enter() IS NOT NULL AS made;
 --	  the registry is the one of that call, so at least "confirmed", and its
 --	  leases end when it knows, or later.
 --	* A server that leased from another registry has come here, and all its leases
---	  are over: a copy of an image of one, for example.
+--	  are over: a server made from an image, for example.
 --	* The first call of a holder got lost on its way.  The registry does not know
 --	  it, and nothing of it is confirmed.
 --	* A release lowered an end.  A server stores that it does not hold a shard any

@@ -250,7 +250,7 @@ SELECT fenced();
 BEGIN; SELECT * FROM call('r', 7, 8, '{}', '{}', confirmed => 7); SELECT fenced(); ROLLBACK;
 BEGIN; SELECT * FROM claim('p', 99, 100, 98, 5, '-1 s'); SELECT fenced(); ROLLBACK;
 BEGIN; SELECT * FROM claim('r', 0, 1, 0, 6, '1 s', '0123456789abcdef'); SELECT fenced(); ROLLBACK;
--- a server that comes from another registry, with leases that are over, or none: a copy of an image
+-- a server that comes from another registry, with leases that are over, or none: made from an image
 BEGIN; SELECT * FROM claim('r', 0, 1, 0, 5, '-1 s', '0123456789abcdef'); SELECT fenced(); ROLLBACK;
 BEGIN; SELECT state, shard FROM call('r', 0, 1, '{}', NULL, 1, registry => '0123456789abcdef'); SELECT fenced(); ROLLBACK;
 -- also a release
