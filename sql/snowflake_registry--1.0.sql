@@ -248,7 +248,8 @@ BEGIN ATOMIC
                             CASE WHEN l.has_one THEN '' ELSE ', and waits for ' || l.waits_for END) END
       FROM lockers AS l
       LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
-      LEFT JOIN pg_prepared_xacts AS x ON l.pid IS NULL AND x.transaction::text = split_part(l.virtualtransaction, '/', 2)
+      LEFT JOIN pg_locks AS own ON l.pid IS NULL AND own.pid IS NULL AND own.locktype = 'transactionid' AND own.virtualtransaction = l.virtualtransaction
+      LEFT JOIN pg_prepared_xacts AS x ON x.transaction = own.transactionid AND x.database = current_database()
      ORDER BY a.xact_start, l.pid;
 END;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_lockers() IS 'who hinders a call from locking the registry';
