@@ -467,7 +467,7 @@ BEGIN ATOMIC
     (SELECT c.shard, c.lease_from, c.lease_until,
             CASE WHEN s.holder IS NULL OR s.lease_until <= c.lease_from THEN format('it does not know this lease of shard %s', c.shard)
                  WHEN s.holder = (known).holder THEN format('its lease of shard %s ends at %s', c.shard, s.lease_until)
-                 ELSE format('shard %s was given to %s at %s', c.shard, h.host, s.lease_from) END
+                 ELSE format('shard %s was given to %s at %s', c.shard, coalesce(h.host, 'a server that it does not know'), s.lease_from) END
        FROM unnest(held, held_from, held_until) AS c (shard, lease_from, lease_until)
        LEFT JOIN @extschema@.snowflake_registry_shards AS s ON s.shard = c.shard
        LEFT JOIN @extschema@.snowflake_registry_holders AS h ON h.holder = s.holder
@@ -769,7 +769,7 @@ BEGIN
             '       %1$s.snowflake_registry_words(CASE WHEN s.reserved_for IS NOT NULL THEN s.reserved_for '
             '            WHEN s.lease_until <= $2 THEN NULL '
             '            WHEN s.is_revoked THEN format(''others: its lease was revoked, and ends at %%s'', s.lease_until) '
-            '            WHEN s.holder <> $1 THEN format(''%%s%%s'', h.host, '' (holder '' || CASE WHEN h.role = session_user THEN s.holder END || '')'') END) '
+            '            WHEN s.holder <> $1 THEN format(''%%s%%s'', coalesce(h.host, ''a server that it does not know''), '' (holder '' || CASE WHEN h.role = session_user THEN s.holder END || '')'') END) '
             '  FROM (SELECT unnest($5) AS shard UNION SELECT unnest($6)) AS a '
             '  LEFT JOIN %1$s.snowflake_registry_shards AS s ON s.shard = a.shard '
             '  LEFT JOIN %1$s.snowflake_registry_holders AS h ON h.holder = s.holder '
@@ -1044,7 +1044,7 @@ BEGIN
     IF lease.lease_until > clock_timestamp() AND NOT $3 THEN
         RAISE object_in_use USING
             MESSAGE = format('shard %s is leased', $1),
-            DETAIL = format('%s (holder %s) has it until %s.', lease.host, lease.holder, lease.lease_until),
+            DETAIL = format('%s (holder %s) has it until %s.', coalesce(lease.host, 'A server that it does not know'), lease.holder, lease.lease_until),
             HINT = format('Take the shard from that server''s "snowflake.shards", or call snowflake_registry_reserve(%s, ..., after_lease => true) and mint on it after that time.', $1);
     ELSIF reg.not_before > clock_timestamp() AND NOT $3 THEN
         RAISE object_in_use USING

@@ -339,6 +339,15 @@ SELECT snowflake_registry_open('0', 'epoch=z', 3) IS NOT NULL AS opened;
 SELECT state, shard FROM snowflake_registry_lease('small', 0, 1, 0, 'host', 'epoch=z', 3, NULL, '{}', '{}', '{}', NULL, 6, '{}', '1 min');
 ROLLBACK;
 
+-- A holder that is not known leaves no place of a message empty.
+BEGIN;
+CALL pass(86400);
+SELECT count(*) FROM call('gone', 0, 1, '{}', '{1}');
+DELETE FROM snowflake_registry_holders WHERE holder = 'gone';
+SELECT state, shard, other FROM call('asks', 0, 1, '{}', '{1}');
+SELECT * FROM claim('asks', 1, 2, 1, 1, '30 s');
+ROLLBACK;
+
 -- One layout, and one isolation level.
 SELECT * FROM snowflake_registry_lease('z', 0, 1, 0, 'z', 'epoch=y', 7, NULL, '{}', '{}', '{}', '{}', NULL, '{}', '1 min');
 \echo :SQLSTATE
