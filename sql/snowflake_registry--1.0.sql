@@ -33,8 +33,9 @@
 --
 --	* It is born closed, and leases nothing until snowflake_registry_open() says
 --	  how long a lease of before can last.
---	* It finds that it was put back.  snowflake_registry_place() changes if files
---	  are copied, a timeline begins or the database is another.  The row of the
+--	* It finds that it was put back.  snowflake_registry_place() changes if all files
+--	  are copied, a timeline begins or the database is another; and
+--	  snowflake_registry_traces() has what a restore in place leaves behind.  The row of the
 --	  state has the transaction that wrote it, in "writer", which is its xmin
 --	  unless a dump brought it.  Such a row stands beside the one that CREATE
 --	  EXTENSION made, which is closed: a restored dump is closed.
@@ -74,7 +75,7 @@ COMMENT ON FUNCTION @extschema@.snowflake_registry_guard() IS 'refuse a schema w
 SELECT @extschema@.snowflake_registry_guard();
 
 CREATE TABLE @extschema@.snowflake_registry_state (
-    number        text NOT NULL,
+    number        text PRIMARY KEY,
     is_open       boolean NOT NULL,
     layout        text,
     last_shard    int,
@@ -84,6 +85,7 @@ CREATE TABLE @extschema@.snowflake_registry_state (
     max_shards    int NOT NULL,
     first_unused  int NOT NULL,
     place         text NOT NULL,
+    traces        text[] NOT NULL,
     writer        xid
 );
 
@@ -125,6 +127,7 @@ COMMENT ON COLUMN @extschema@.snowflake_registry_state.max_lease IS 'no server g
 COMMENT ON COLUMN @extschema@.snowflake_registry_state.max_shards IS 'no server gets more shards';
 COMMENT ON COLUMN @extschema@.snowflake_registry_state.first_unused IS 'each shard below this one was leased or reserved';
 COMMENT ON COLUMN @extschema@.snowflake_registry_state.place IS 'where the registry is: another place fences it';
+COMMENT ON COLUMN @extschema@.snowflake_registry_state.traces IS 'traces of restores that it has been fenced for: another one fences it';
 COMMENT ON COLUMN @extschema@.snowflake_registry_state.writer IS 'the transaction that wrote this row: another one than its xmin fences it';
 COMMENT ON TABLE @extschema@.snowflake_registry_holders IS 'the servers that lease shards';
 COMMENT ON COLUMN @extschema@.snowflake_registry_holders.holder IS 'a random number, which a server keeps as long as it goes on in the same place';
@@ -172,16 +175,102 @@ END
 $$;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_place() IS 'where the registry is: the server, its timeline, the database, and the time of its files';
 
--- Wait for the registry's lock.  The wait is shorter than that of a server for
--- its answer: who waits because an administrator has an open transaction is told.
+-- What restores in place have left behind.  A tool such as rsync leaves a file alone
+-- that has the same size and time: PG_VERSION, for example.  But it gives a file that
+-- it puts back the time of the backup's, and no program can set the time at which it
+-- did so: that of the inode.  Where the server writes a file, both are the same.  So
+-- these files were put back: those of the registry's tables and indexes whose inode
+-- changed at another time than they did.  (Both are whole seconds, and one second may
+-- lie between.)  As soon as the server writes such a file, that is over; so the state
+-- notes which ones it was fenced for.
+--
+-- What is replayed is written.  A base backup is replayed, but then the server renames
+-- its file backup_label.
+CREATE FUNCTION @extschema@.snowflake_registry_traces() RETURNS text[]
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    own   regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
+BEGIN
+    RETURN ARRAY(
+        WITH tables AS (
+            SELECT c.oid FROM pg_class AS c
+             WHERE c.relnamespace = own AND c.relname IN ('snowflake_registry_state', 'snowflake_registry_holders', 'snowflake_registry_shards')
+        ), files AS (
+            SELECT pg_relation_filepath(t.oid) AS path, true AS is_written FROM tables AS t
+             UNION ALL SELECT pg_relation_filepath(i.indexrelid), true FROM pg_index AS i JOIN tables AS t ON i.indrelid = t.oid
+             UNION ALL SELECT 'backup_label.old', false
+        )
+        SELECT format('%s changed at %s', f.path, extract(epoch FROM s.change)::bigint)
+          FROM files AS f CROSS JOIN LATERAL pg_stat_file(f.path, true) AS s
+         WHERE NOT f.is_written OR abs(extract(epoch FROM s.change) - extract(epoch FROM s.modification)) > 1
+         ORDER BY 1);
+EXCEPTION WHEN insufficient_privilege OR feature_not_supported OR undefined_function THEN
+    RETURN '{}';
+END
+$$;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_traces() IS 'what restores in place have left behind';
+
+-- What hinders a call from locking the registry: who has a lock of one of its tables,
+-- and who waits for one before the call, such as VACUUM FULL behind a reader.  A
+-- transaction is overdue if a role has it that can do nothing here but call, and if it
+-- is none of a server's call: a server sends all at once, and gives up after 5 s.
+CREATE FUNCTION @extschema@.snowflake_registry_lockers(OUT pid int, OUT is_overdue boolean, OUT who text) RETURNS SETOF record
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    WITH locks AS (
+        SELECT l.pid, l.virtualtransaction, l.mode, l.granted, l.relation
+          FROM pg_locks AS l
+         WHERE l.locktype = 'relation' AND l.pid IS DISTINCT FROM pg_backend_pid()
+           AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
+           AND l.relation IN ('@extschema@.snowflake_registry_state'::regclass, '@extschema@.snowflake_registry_holders'::regclass,
+                              '@extschema@.snowflake_registry_shards'::regclass)
+    ), lockers AS (
+        SELECT l.pid, l.virtualtransaction, bool_or(l.granted) AS has_one, max(l.mode) FILTER (WHERE NOT l.granted) AS waits_for
+          FROM locks AS l
+         WHERE CASE WHEN NOT l.granted THEN l.mode NOT IN ('ExclusiveLock', 'AccessShareLock', 'RowShareLock', 'RowExclusiveLock')
+                    ELSE l.mode <> 'AccessShareLock'
+                         OR EXISTS (SELECT FROM locks AS w WHERE w.relation = l.relation AND NOT w.granted AND w.mode = 'AccessExclusiveLock') END
+         GROUP BY l.pid, l.virtualtransaction
+    )
+    SELECT l.pid,
+           has_table_privilege(a.usesysid, '@extschema@.snowflake_registry_state'::regclass, 'SELECT, INSERT, UPDATE, DELETE') IS FALSE
+           AND a.wait_event IS DISTINCT FROM 'SyncRep'
+           AND (a.state LIKE 'idle in transaction%' OR a.xact_start < clock_timestamp() - interval '5 s'),
+           CASE WHEN l.pid IS NULL
+                THEN format('Prepared transaction "%s" of user "%s" has had it since %s.',
+                            coalesce(x.gid, 'unknown'), coalesce(x.owner, 'unknown'), coalesce(x.prepared::text, 'an unknown time'))
+                WHEN a.pid IS NULL THEN format('Process %s has had it.', l.pid)
+                ELSE format('Process %s of user "%s" (%s) has been in a transaction since %s%s.',
+                            l.pid, coalesce(a.usename, a.backend_type), coalesce(a.state, a.backend_type), coalesce(a.xact_start::text, 'an unknown time'),
+                            CASE WHEN l.has_one THEN '' ELSE ', and waits for ' || l.waits_for END) END
+      FROM lockers AS l
+      LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
+      LEFT JOIN pg_locks AS own ON l.pid IS NULL AND own.pid IS NULL AND own.locktype = 'transactionid' AND own.virtualtransaction = l.virtualtransaction
+      LEFT JOIN pg_prepared_xacts AS x ON x.transaction = own.transactionid AND x.database = current_database()
+     ORDER BY a.xact_start, l.pid;
+END;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_lockers() IS 'who hinders a call from locking the registry';
+
+-- Wait for the registry's lock, for 3.5 s in all: a server waits for its answer for
+-- longer, so it is told whose transaction it waited for.  In the midst of that, end
+-- what is overdue, so that no role that leases can stop the servers of another one.
+-- It cannot prepare its transaction: one that has listened cannot be prepared.
+--
+-- Nothing that is parsed before this has run may have a row of a table as a type:
+-- that waits for the table's lock, and for how long is not limited.
 CREATE FUNCTION @extschema@.snowflake_registry_lock() RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
     SET search_path = pg_catalog, pg_temp
-    SET lock_timeout = '3s'
+    SET lock_timeout = '3500ms'
 AS $$
 DECLARE
-    own regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
-    who text;
+    own   regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
+    began timestamptz := clock_timestamp();
+    part  text;
+    who   text;
 BEGIN
     -- each statement has to see what the call before it committed
     IF current_setting('transaction_isolation') <> 'read committed' THEN
@@ -193,20 +282,31 @@ BEGIN
     IF current_setting('synchronous_commit') IN ('off', 'local') THEN
         PERFORM set_config('synchronous_commit', 'on', true);
     END IF;
-    EXECUTE format('LOCK TABLE %1$s.snowflake_registry_state, %1$s.snowflake_registry_holders, '
-                   '%1$s.snowflake_registry_shards IN EXCLUSIVE MODE', own);
-EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
-    SELECT string_agg(coalesce(format('Process %s of user "%s" (%s) has been in a transaction since %s.',
-                                      a.pid, a.usename, a.state, a.xact_start),
-                               'A prepared transaction has it.'), ' ')
-      INTO who
-      FROM (SELECT DISTINCT pid FROM pg_locks
-             WHERE granted AND locktype = 'relation' AND mode <> 'AccessShareLock'
-               AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-               AND relation IN (SELECT oid FROM pg_class WHERE relnamespace = own AND relname IN (
-                                'snowflake_registry_state', 'snowflake_registry_holders', 'snowflake_registry_shards'))
-               AND pid IS DISTINCT FROM pg_backend_pid()) AS l
-      LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid;
+    IF current_setting('max_prepared_transactions')::int > 0 THEN
+        LISTEN snowflake_registry;
+        UNLISTEN snowflake_registry;
+    END IF;
+    FOR seconds IN 1..2 LOOP
+        BEGIN
+            FOREACH part IN ARRAY ARRAY['state', 'holders', 'shards'] LOOP
+                PERFORM set_config('lock_timeout', greatest(extract(epoch FROM began + seconds * interval '1750 ms' - clock_timestamp()) * 1000, 1)::int::text, true);
+                EXECUTE format('LOCK TABLE %s.snowflake_registry_%s IN EXCLUSIVE MODE', own, part);
+            END LOOP;
+            RETURN;
+        EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+        END;
+        IF seconds = 1 THEN
+            BEGIN
+                EXECUTE format('SELECT string_agg(l.who, '' '') FROM %s.snowflake_registry_lockers() AS l '
+                               ' WHERE l.is_overdue AND pg_terminate_backend(l.pid)', own) INTO who;
+                IF who IS NOT NULL THEN
+                    RAISE LOG USING MESSAGE = 'ended a session that had locked the snowflake registry', DETAIL = who;
+                END IF;
+            EXCEPTION WHEN insufficient_privilege THEN
+            END;
+        END IF;
+    END LOOP;
+    EXECUTE format('SELECT string_agg(l.who, '' '') FROM %s.snowflake_registry_lockers() AS l', own) INTO who;
     RAISE lock_not_available USING
         MESSAGE = 'another transaction has locked the snowflake registry',
         DETAIL = coalesce(who, 'It has ended by now.'),
@@ -214,6 +314,33 @@ EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
 END
 $$;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_lock() IS 'wait for the registry''s lock';
+
+-- A text of one server that another one may be told, so that it harms nobody: not
+-- longer than a server remembers, and in no encoding.
+CREATE FUNCTION @extschema@.snowflake_registry_words(words text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT regexp_replace(left($1, 150), '[^ -~]', '?', 'g');
+END;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_words(text) IS 'a text, as a server is told it';
+
+-- Refuse a call whose texts are longer than a server's, before anything is done with
+-- them.
+CREATE FUNCTION @extschema@.snowflake_registry_check(holder text, host text, layout text, registry text) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF octet_length(holder) > 64 OR octet_length(host) > 256 OR octet_length(layout) > 160 OR octet_length(registry) > 64 THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = 'the call of the snowflake registry is not valid',
+            DETAIL = format('Its holder has %s bytes, of 64 at most; its host %s, of 256; its layout %s, of 160; its registry %s, of 64.',
+                            octet_length(holder), octet_length(host), octet_length(layout), coalesce(octet_length(registry), 0));
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_check(text, text, text, text) IS 'refuse a call whose texts are too long';
 
 -- Write the state.  The row has to be written twice in the same transaction, or
 -- subtransaction, to have its own xmin.
@@ -223,7 +350,7 @@ CREATE FUNCTION @extschema@.snowflake_registry_write(state @extschema@.snowflake
 BEGIN ATOMIC
     DELETE FROM @extschema@.snowflake_registry_state;
     INSERT INTO @extschema@.snowflake_registry_state SELECT ($1).*;
-    UPDATE @extschema@.snowflake_registry_state SET place = @extschema@.snowflake_registry_place(), writer = xmin;
+    UPDATE @extschema@.snowflake_registry_state SET place = @extschema@.snowflake_registry_place(), traces = @extschema@.snowflake_registry_traces(), writer = xmin;
 END;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_write(@extschema@.snowflake_registry_state) IS 'write the state, here and now';
 
@@ -265,14 +392,15 @@ AS $$
 DECLARE
     own    regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
     here   text;
+    traces text[];
     rows   bigint;
     mine   record;             -- the row that this registry wrote, if there is one
 BEGIN
     EXECUTE format('SELECT %s.snowflake_registry_lock()', own);
-    EXECUTE format('SELECT %s.snowflake_registry_place()', own) INTO here;
+    EXECUTE format('SELECT %1$s.snowflake_registry_place(), %1$s.snowflake_registry_traces()', own) INTO here, traces;
     EXECUTE format('SELECT * FROM %1$s.snowflake_registry_state AS s '
-                   ' WHERE s.writer = s.xmin AND s.place = $1 AND (SELECT count(*) FROM %1$s.snowflake_registry_state) = 1', own)
-       INTO state USING here;
+                   ' WHERE s.writer = s.xmin AND s.place = $1 AND $2 <@ s.traces AND (SELECT count(*) FROM %1$s.snowflake_registry_state) = 1', own)
+       INTO state USING here, traces;
     IF state.number IS NOT NULL THEN
         RETURN;
     END IF;
@@ -281,7 +409,7 @@ BEGIN
     EXECUTE format('SELECT * FROM %s.snowflake_registry_state AS s ORDER BY s.is_open DESC, s.writer = s.xmin DESC LIMIT 1', own) INTO state;
     EXECUTE format('SELECT number, place FROM %s.snowflake_registry_state AS s WHERE s.writer = s.xmin LIMIT 1', own) INTO mine;
     IF rows = 0 THEN
-        state := ROW(right(replace(gen_random_uuid()::text, '-', ''), 16), false, NULL, NULL, '-infinity', '0', '1 day', 1024, 0, here, NULL);
+        state := ROW(right(replace(gen_random_uuid()::text, '-', ''), 16), false, NULL, NULL, '-infinity', '0', '1 day', 1024, 0, here, traces, NULL);
         EXECUTE format('SELECT %s.snowflake_registry_write($1)', own) USING state;
         RETURN;
     END IF;
@@ -291,7 +419,8 @@ BEGIN
     EXECUTE format('SELECT * FROM %1$s.snowflake_registry_fence_until($1, clock_timestamp() + %1$s.snowflake_registry_longest($1), $2)', own)
        INTO state
       USING state, CASE WHEN rows = 1 AND mine.place IS NOT NULL
-                        THEN format('It was at %s, and is at %s.', state.place, here)
+                        THEN format('It was at %s, and is at %s; traces of a restore: %s.', mine.place, here,
+                                    coalesce(nullif(array_to_string(traces, ', '), ''), 'none'))
                         ELSE 'A dump brought its state.' END;
 END
 $$;
@@ -305,6 +434,8 @@ SELECT @extschema@.snowflake_registry_enter() IS NOT NULL AS made;
 --	* An answer, a renewal's or a release's, got lost.  Then the holder's fence in
 --	  the registry is the one of that call, so at least "confirmed", and its
 --	  leases end when it knows, or later.
+--	* A server that leased from another registry has come here, and all its leases
+--	  are over: a server made from an image, for example.
 --	* The first call of a holder got lost on its way.  The registry does not know
 --	  it, and nothing of it is confirmed.
 --	* A release lowered an end.  A server stores that it does not hold a shard any
@@ -326,7 +457,7 @@ RETURNS TABLE (shard int, lease_from timestamptz, lease_until timestamptz, what 
 BEGIN ATOMIC
     SELECT NULL::int, NULL::timestamptz, NULL::timestamptz,
            format('it is registry %s, and the server knows registry %s', (state).number, registry)
-     WHERE registry <> (state).number
+     WHERE registry <> (state).number AND EXISTS (SELECT FROM unnest(held_until) AS u (ends) WHERE u.ends > clock_timestamp())
     UNION ALL
     SELECT NULL, NULL, NULL,
            CASE WHEN (known).fence IS NULL THEN 'it does not know this holder'
@@ -336,7 +467,7 @@ BEGIN ATOMIC
     (SELECT c.shard, c.lease_from, c.lease_until,
             CASE WHEN s.holder IS NULL OR s.lease_until <= c.lease_from THEN format('it does not know this lease of shard %s', c.shard)
                  WHEN s.holder = (known).holder THEN format('its lease of shard %s ends at %s', c.shard, s.lease_until)
-                 ELSE format('shard %s was given to %s at %s', c.shard, h.host, s.lease_from) END
+                 ELSE format('shard %s was given to %s at %s', c.shard, coalesce(h.host, 'a server that it does not know'), s.lease_from) END
        FROM unnest(held, held_from, held_until) AS c (shard, lease_from, lease_until)
        LEFT JOIN @extschema@.snowflake_registry_shards AS s ON s.shard = c.shard
        LEFT JOIN @extschema@.snowflake_registry_holders AS h ON h.holder = s.holder
@@ -388,13 +519,14 @@ $$;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_find(@extschema@.snowflake_registry_state, timestamptz, int, int[])
     IS 'free shards for a server that takes any';
 
--- Which shards are reserved, as a list; NULL if that is too long to be told.
+-- Which shards are reserved and were never leased, as a list; NULL if that is too long
+-- to be told.  Servers make ids for old rows on these.
 CREATE FUNCTION @extschema@.snowflake_registry_set_aside() RETURNS text
     LANGUAGE sql STABLE PARALLEL SAFE
     SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     WITH reserved AS (
-        SELECT s.shard FROM @extschema@.snowflake_registry_shards AS s WHERE s.reserved_for IS NOT NULL ORDER BY s.shard LIMIT 10001
+        SELECT s.shard FROM @extschema@.snowflake_registry_shards AS s WHERE s.reserved_for IS NOT NULL AND s.lease_from IS NULL ORDER BY s.shard LIMIT 10001
     ), numbered AS (
         SELECT r.shard, r.shard - row_number() OVER (ORDER BY r.shard) AS range FROM reserved AS r
     ), ranges AS (
@@ -434,6 +566,7 @@ COMMENT ON FUNCTION @extschema@.snowflake_registry_set_aside() IS 'which shards 
 --	  fenced    | has   |            | has         |
 --	  reserved  | has   |            |             | for what
 --	  exhausted |       |            | a shard is free then, if ever |
+--	  limited   |       |            |             | 16 shards, for 10 min
 --	  set_aside |       |            |             | 900-903,1000
 CREATE FUNCTION @extschema@.snowflake_registry_call(
     holder text, fence bigint, next bigint, confirmed bigint, host text, layout text, last_shard int, registry text,
@@ -449,6 +582,8 @@ DECLARE
     reg     record;            -- the state
     known   record;            -- the holder, if it called before
     now     timestamptz;
+    length  interval := $15;   -- of the leases
+    is_more boolean := false;  -- does it ask for more than it gets?
     loss    text;
     lost_shards int[];
     lost_from  timestamptz[];
@@ -464,6 +599,13 @@ DECLARE
 BEGIN
     EXECUTE format('SELECT * FROM %s.snowflake_registry_enter()', own) INTO reg;
     now := clock_timestamp();
+    EXECUTE format('SELECT count(*) FROM %s.snowflake_registry_shards AS s WHERE s.holder = $1 AND s.lease_until > $2', own) INTO has USING $1, now;
+    IF greatest(cardinality($9), cardinality($10), cardinality($11)) > greatest(reg.max_shards, has, 1024) THEN
+        RAISE configuration_limit_exceeded USING
+            MESSAGE = 'the snowflake registry does not lease so much to one server',
+            DETAIL = format('The server names %s shards as its own; the limit is %s.', greatest(cardinality($9), cardinality($10), cardinality($11)), greatest(reg.max_shards, has, 1024)),
+            HINT = 'An administrator of the registry can call snowflake_registry_limit().';
+    END IF;
 
     -- refuse a call that is not for this registry, or for more than it gives
     IF ($1 IS NOT NULL AND $2 <= $3 AND cardinality($9) = cardinality($11) AND $6 <> '' AND $7 BETWEEN 0 AND 1048575
@@ -478,7 +620,7 @@ BEGIN
             DETAIL = format('The registry''s layout is "%s", with shards 0 to %s, and the server''s is "%s", with shards 0 to %s.',
                             reg.layout, reg.last_shard, $6, $7),
             HINT = 'Make a registry for each layout, in a database of its own.';
-    ELSIF $15 > reg.max_lease OR coalesce(cardinality($12), $13) > reg.max_shards THEN
+    ELSIF has = 0 AND ($15 > reg.max_lease OR coalesce(cardinality($12), $13) > reg.max_shards) THEN
         RAISE configuration_limit_exceeded USING
             MESSAGE = 'the snowflake registry does not lease so much to one server',
             DETAIL = format('The server asks for %s shards for %s; the limits are %s shards and %s.',
@@ -493,13 +635,20 @@ BEGIN
             HINT = 'Let it log in as that role, or set column role of snowflake_registry_holders.';
     END IF;
 
+    -- a limit that was lowered takes nothing from a server that holds something: it keeps
+    -- that, and the length of its leases, and gets no more
+    IF NOT $16 AND ($15 > reg.max_lease OR coalesce(cardinality($12), $13) > greatest(reg.max_shards, has)) THEN
+        length := least($15, greatest(reg.max_lease, known.lease));
+        is_more := $15 > length OR coalesce(cardinality($12), $13) > greatest(reg.max_shards, has);
+    END IF;
+
     -- is the caller the holder?  It is not if another call of the same holder came
     -- between.  "next" may be in force already: then the answer to an earlier call
     -- with the same numbers was lost, and this is that call again.  A fence that is
     -- less than the caller's is one of before a failover, or of before a call that
     -- got lost: that one is refused, should it come yet.
     IF reg.is_open AND known.fence > $2 AND known.fence <> $3 THEN
-        RETURN QUERY SELECT 'clone', NULL::int, NULL::timestamptz, now, known.host;
+        RETURN QUERY EXECUTE format('SELECT ''clone'', NULL::int, NULL::timestamptz, $1, %s.snowflake_registry_words($2)', own) USING now, known.host;
         RETURN;
     END IF;
 
@@ -515,11 +664,12 @@ BEGIN
                        '  FROM %1$s.snowflake_registry_state AS r LEFT JOIN %1$s.snowflake_registry_holders AS h ON h.holder = $1 '
                        ' CROSS JOIN LATERAL %1$s.snowflake_registry_losses(r, h, $2, $3, $4, $5, $6) AS l', own)
            INTO lost_shards, lost_from, lost_until, lost_what USING $1, $4, $8, $9, $10, CASE WHEN NOT $16 THEN $11 END;
-        loss := (SELECT string_agg(l.what || coalesce(format(' (it was from %s until %s)', l.lease_from, l.lease_until), ''), '; ')
-                   FROM unnest(lost_from, lost_until, lost_what) AS l(lease_from, lease_until, what));
+        loss := (SELECT string_agg(l.what || CASE WHEN l.lease_from IS NULL THEN '' ELSE format(' (it was from %s until %s)', l.lease_from, l.lease_until) END, '; ')
+                   FROM unnest(lost_from[:8], lost_until[:8], lost_what[:8]) AS l(lease_from, lease_until, what))
+                || CASE WHEN cardinality(lost_what) > 8 THEN format('; and %s more', cardinality(lost_what) - 8) ELSE '' END;
     END IF;
     IF loss IS NOT NULL THEN
-        claimed := CASE WHEN NOT $16 THEN least(reg.max_lease, greatest($15, (SELECT max(c) FROM unnest($11) AS c) - now)) END;
+        claimed := CASE WHEN NOT $16 THEN least(greatest(reg.max_lease, length), greatest(length, (SELECT max(c) FROM unnest($11) AS c) - now)) END;
         EXECUTE format('SELECT f.* FROM %1$s.snowflake_registry_state AS r '
                        ' CROSS JOIN LATERAL %1$s.snowflake_registry_fence_until(r, '
                        '       $1 + CASE WHEN $2 > r.longest_lease THEN $2 ELSE %1$s.snowflake_registry_longest(r) END, $3) AS f', own)
@@ -535,15 +685,17 @@ BEGIN
                    'VALUES ($1, session_user, $2, $3, coalesce($4, interval ''0''), $5) '
                    'ON CONFLICT (holder) DO UPDATE '
                    '   SET fence = excluded.fence, host = excluded.host, seen_at = excluded.seen_at, lease = coalesce($4, h.lease)', own)
-      USING $1, $5, $3, $15, now;
-    IF reg.layout IS NULL OR $15 > reg.longest_lease THEN
+      USING $1, $5, $3, length, now;
+    IF reg.layout IS NULL OR length > reg.longest_lease THEN
         EXECUTE format('UPDATE %s.snowflake_registry_state SET layout = $1, last_shard = $2, longest_lease = greatest(longest_lease, $3)', own)
-          USING $6, $7, $15;
+          USING $6, $7, length;
         EXECUTE format('SELECT %1$s.snowflake_registry_write(r) FROM %1$s.snowflake_registry_state AS r', own);
     END IF;
     RETURN QUERY SELECT 'accepted', NULL::int, NULL::timestamptz, now, reg.number;
     IF loss IS NOT NULL THEN
-        RETURN QUERY SELECT 'lost', l.* FROM unnest(lost_shards, lost_from, lost_until, lost_what) AS l;
+        RETURN QUERY EXECUTE format('SELECT ''lost'', l.shard, l.lease_from, l.lease_until, %s.snowflake_registry_words(l.what) '
+                                    '  FROM unnest($1, $2, $3, $4) AS l (shard, lease_from, lease_until, what)', own)
+            USING lost_shards, lost_from, lost_until, lost_what;
     END IF;
 
     IF $16 THEN
@@ -571,17 +723,17 @@ BEGIN
                    '       AND (c.lease_until > $2 OR $8 AND ($9 IS NULL OR s.shard = ANY ($9))) '
                    '    RETURNING s.shard) '
                    'SELECT coalesce(array_agg(r.shard), ''{}'') FROM renewed AS r', own)
-       INTO granted USING $1, now, reg.max_lease, $15, $9 || got, $10, $11, known.fence = $3, $12;
+       INTO granted USING $1, now, greatest(reg.max_lease, length), length, $9 || got, $10, $11, known.fence = $3, $12;
 
-    is_all := $9 <@ granted AND CASE WHEN $12 IS NULL THEN cardinality(granted) >= $13 ELSE $12 <@ granted END;
+    is_all := NOT is_more AND $9 <@ granted AND CASE WHEN $12 IS NULL THEN cardinality(granted) >= $13 ELSE $12 <@ granted END;
 
     -- lease what is free, but not more than a holder may have
     IF NOT is_all THEN
-        IF reg.not_before > now THEN
+        IF reg.not_before > now OR is_more THEN
             free := '{}';
         ELSIF $12 IS NULL THEN
             EXECUTE format('SELECT %1$s.snowflake_registry_find(r, $1, $2, $3) FROM %1$s.snowflake_registry_state AS r', own)
-               INTO free USING now, greatest($13 - cardinality(granted), 0), $14;
+               INTO free USING now, greatest($13 - cardinality(granted), 0), $14[:reg.max_shards];
         ELSE
             EXECUTE format('SELECT ARRAY(SELECT DISTINCT a.shard FROM unnest($1) AS a (shard) '
                            '               LEFT JOIN %s.snowflake_registry_shards AS s ON s.shard = a.shard '
@@ -600,7 +752,7 @@ BEGIN
                        '  FROM unnest($4) AS f (shard) LEFT JOIN %1$s.snowflake_registry_shards AS o ON o.shard = f.shard '
                        'ON CONFLICT (shard) DO UPDATE '
                        '   SET holder = excluded.holder, lease_from = excluded.lease_from, lease_until = excluded.lease_until, is_revoked = false', own)
-          USING $1, reg.not_before, now + $15, free;
+          USING $1, reg.not_before, now + length, free;
         granted := granted || free;
     END IF;
 
@@ -614,16 +766,18 @@ BEGIN
             '       a.shard, NULL::timestamptz, '
             '       CASE WHEN s.reserved_for IS NULL AND (s.is_revoked AND s.lease_until > $2) IS NOT TRUE '
             '            THEN greatest(s.lease_until, $3, $4) END, '
-            '       CASE WHEN s.reserved_for IS NOT NULL THEN s.reserved_for '
+            '       %1$s.snowflake_registry_words(CASE WHEN s.reserved_for IS NOT NULL THEN s.reserved_for '
             '            WHEN s.lease_until <= $2 THEN NULL '
             '            WHEN s.is_revoked THEN format(''others: its lease was revoked, and ends at %%s'', s.lease_until) '
-            '            WHEN s.holder <> $1 THEN format(''%%s%%s'', h.host, '' (holder '' || CASE WHEN h.role = session_user THEN s.holder END || '')'') END '
+            '            WHEN s.holder <> $1 THEN format(''%%s%%s'', coalesce(h.host, ''a server that it does not know''), '' (holder '' || CASE WHEN h.role = session_user THEN s.holder END || '')'') END) '
             '  FROM (SELECT unnest($5) AS shard UNION SELECT unnest($6)) AS a '
             '  LEFT JOIN %1$s.snowflake_registry_shards AS s ON s.shard = a.shard '
             '  LEFT JOIN %1$s.snowflake_registry_holders AS h ON h.holder = s.holder '
             ' WHERE a.shard <> ALL ($7) '
-            ' ORDER BY a.shard', own) USING $1, now, reg.not_before, full_until, $9, $12, granted;
-        IF $12 IS NULL AND cardinality(granted) < $13 THEN
+            ' ORDER BY a.shard', own) USING $1, now, reg.not_before, full_until, $9, CASE WHEN NOT is_more THEN $12 END, granted;
+        IF is_more THEN
+            RETURN QUERY SELECT 'limited', NULL::int, NULL::timestamptz, NULL::timestamptz, format('%s shards, for %s', reg.max_shards, reg.max_lease);
+        ELSIF $12 IS NULL AND cardinality(granted) < $13 THEN
             RETURN QUERY EXECUTE format(
                 'SELECT ''exhausted'', NULL::int, NULL::timestamptz, '
                 '       greatest($1, $2, (SELECT s.lease_until FROM %s.snowflake_registry_shards AS s '
@@ -649,6 +803,8 @@ RETURNS TABLE (state text, shard int, lease_from timestamptz, lease_until timest
     SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT @extschema@.snowflake_registry_guard();
+    SELECT @extschema@.snowflake_registry_check($1, $5, $6, $8);
+    SELECT @extschema@.snowflake_registry_lock();
     SELECT * FROM @extschema@.snowflake_registry_call($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, false);
 END;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_lease(text, bigint, bigint, bigint, text, text, int, text,
@@ -664,6 +820,8 @@ RETURNS TABLE (state text, shard int, lease_from timestamptz, lease_until timest
     SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT @extschema@.snowflake_registry_guard();
+    SELECT @extschema@.snowflake_registry_check($1, $5, $6, $8);
+    SELECT @extschema@.snowflake_registry_lock();
     SELECT * FROM @extschema@.snowflake_registry_call($1, $2, $3, $4, $5, $6, $7, $8, $9, NULL::timestamptz[], $10,
                                                       '{}'::int[], NULL::int, NULL::int[], NULL::interval, true);
 END;
@@ -729,14 +887,15 @@ DECLARE
     reg record;                -- the state
     has_leases boolean;
 BEGIN
+    EXECUTE format('SELECT %s.snowflake_registry_lock()', own);
     EXECUTE format('SELECT * FROM %s.snowflake_registry_enter()', own) INTO reg;
-    IF longest_lease IS NULL OR longest_lease < interval '0' OR (layout IS NULL) <> (last_shard IS NULL)
+    IF longest_lease IS NULL OR longest_lease NOT BETWEEN interval '0' AND interval '1 day' OR (layout IS NULL) <> (last_shard IS NULL)
        OR last_shard NOT BETWEEN 0 AND 1048575 THEN
         RAISE invalid_parameter_value USING
             MESSAGE = 'the snowflake registry cannot be opened in this way',
             DETAIL = format('The longest lease is %s; the layout is %s, and its last shard %s, of 1048575 at most.',
                             coalesce(longest_lease::text, 'NULL'), coalesce('"' || layout || '"', 'not given'), coalesce(last_shard::text, 'is not given')),
-            HINT = 'Give the longest "snowflake.lease" of all servers; ''0'' if no server ever leased a shard in this layout. A layout comes with its last shard.';
+            HINT = 'Give the longest "snowflake.lease" of all servers, 1 day at most; ''0'' if no server ever leased a shard in this layout. A layout comes with its last shard.';
     END IF;
     IF layout <> reg.layout OR last_shard <> reg.last_shard THEN
         EXECUTE format('SELECT EXISTS (SELECT FROM %s.snowflake_registry_shards AS s WHERE s.lease_until > clock_timestamp())', own)
@@ -775,7 +934,13 @@ DECLARE
     own regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
     ends timestamptz;
 BEGIN
+    EXECUTE format('SELECT %s.snowflake_registry_lock()', own);
     EXECUTE format('SELECT %s.snowflake_registry_enter()', own);
+    IF longest_lease NOT BETWEEN interval '0' AND interval '1 day' THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('no snowflake lease lasts for %s', longest_lease),
+            DETAIL = 'It lasts for 1 day at most.';
+    END IF;
     EXECUTE format('SELECT f.not_before FROM %1$s.snowflake_registry_state AS r CROSS JOIN LATERAL '
                    '%1$s.snowflake_registry_fence_until(r, clock_timestamp() + coalesce($1, %1$s.snowflake_registry_longest(r)), $2) AS f', own)
        INTO ends USING longest_lease, 'Somebody asked for it.'::text;
@@ -783,6 +948,36 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_fence(interval) IS 'let no new lease begin before the end of all that the registry may have forgotten';
+
+-- Take a fence back that ends too late: somebody gave a time that was too long, or this
+-- server's clock was ahead.  What the registry knows of stays as it is.
+CREATE FUNCTION @extschema@.snowflake_registry_unfence(longest_lease interval) RETURNS timestamptz
+    LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    own  regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
+    ends timestamptz;
+    was  timestamptz;
+BEGIN
+    EXECUTE format('SELECT %s.snowflake_registry_lock()', own);
+    EXECUTE format('SELECT not_before FROM %s.snowflake_registry_enter()', own) INTO was;
+    IF longest_lease NOT BETWEEN interval '0' AND interval '1 day' THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('no snowflake lease lasts for %s', longest_lease),
+            DETAIL = 'It lasts for 1 day at most.';
+    END IF;
+    ends := least(was, clock_timestamp() + longest_lease);
+    RAISE WARNING USING
+        MESSAGE = 'the fence of the snowflake registry was taken back',
+        DETAIL = format('New leases begin at %s, and not at %s. Ids can exist twice if a server has a lease that the registry has forgotten, and that ends later.', ends, was),
+        HINT = 'Roll this back, unless no server can have had a lease that was longer than the time that you gave.';
+    EXECUTE format('UPDATE %s.snowflake_registry_state AS r SET not_before = $1', own) USING ends;
+    EXECUTE format('SELECT %1$s.snowflake_registry_write(r) FROM %1$s.snowflake_registry_state AS r', own);
+    RETURN ends;
+END
+$$;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_unfence(interval) IS 'take a fence back that ends too late';
 
 -- A longest lease that is less than what servers had is no excuse for a fence that
 -- ends before theirs.
@@ -792,12 +987,29 @@ CREATE FUNCTION @extschema@.snowflake_registry_limit(max_lease interval, max_sha
 AS $$
 DECLARE
     own regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
+    who text;
 BEGIN
+    EXECUTE format('SELECT %s.snowflake_registry_lock()', own);
     EXECUTE format('SELECT %s.snowflake_registry_enter()', own);
-    IF max_lease <= interval '0' OR max_shards < 1 THEN
+    IF max_lease > interval '1 day' THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('no snowflake lease lasts for %s', max_lease),
+            DETAIL = 'It lasts for 1 day at most.';
+    ELSIF max_lease <= interval '0' OR max_shards < 1 THEN
         RAISE invalid_parameter_value USING
             MESSAGE = 'a limit of the snowflake registry is too low',
             DETAIL = format('A lease of %s and %s shards would let no server mint.', max_lease, max_shards);
+    END IF;
+    EXECUTE format('SELECT string_agg(format(''%%s (holder %%s) has %%s shards for %%s.'', c.host, c.holder, c.shards, c.lease), '' '') '
+                   '  FROM (SELECT h.host, h.holder, h.lease, count(*) AS shards FROM %1$s.snowflake_registry_holders AS h '
+                   '          JOIN %1$s.snowflake_registry_shards AS s ON s.holder = h.holder '
+                   '         WHERE s.lease_until > clock_timestamp() GROUP BY h.holder HAVING count(*) > $2 OR h.lease > $1 '
+                   '         ORDER BY count(*) DESC, h.holder LIMIT 20) AS c', own) INTO who USING max_lease, max_shards;
+    IF who IS NOT NULL THEN
+        RAISE WARNING USING
+            MESSAGE = 'servers have more than the new limits of the snowflake registry',
+            DETAIL = who,
+            HINT = 'They keep what they hold, and get no more. Let them ask for less by "snowflake.shards" and "snowflake.lease": when one has lost its leases, it is refused.';
     END IF;
     EXECUTE format('UPDATE %1$s.snowflake_registry_state AS r SET max_lease = $1, max_shards = $2, longest_lease = least(r.longest_lease, '
                    'greatest($1, (SELECT max(s.lease_until) FROM %1$s.snowflake_registry_shards AS s) - clock_timestamp()))', own)
@@ -807,9 +1019,10 @@ END
 $$;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_limit(interval, int) IS 'set how long a lease can be, and how many shards a server can have';
 
--- Reserve a shard that nobody can have: not while the registry may have forgotten
--- a lease of it.
-CREATE FUNCTION @extschema@.snowflake_registry_reserve(shard int, reason text) RETURNS void
+-- Reserve a shard that nobody can have: not while it is leased, nor while the registry
+-- may have forgotten a lease of it; or from now on, to be minted on when that has
+-- ended.  Gives until when others may mint ids of it, or could.
+CREATE FUNCTION @extschema@.snowflake_registry_reserve(shard int, reason text, after_lease boolean DEFAULT false) RETURNS timestamptz
     LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -817,7 +1030,9 @@ DECLARE
     own   regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
     reg   record;              -- the state
     lease record;              -- of the shard
+    ends  timestamptz;
 BEGIN
+    EXECUTE format('SELECT %s.snowflake_registry_lock()', own);
     EXECUTE format('SELECT * FROM %s.snowflake_registry_enter()', own) INTO reg;
     IF $1 NOT BETWEEN 0 AND coalesce(reg.last_shard, 1048575) THEN
         RAISE invalid_parameter_value USING
@@ -825,16 +1040,22 @@ BEGIN
             DETAIL = format('Its shards are 0 to %s.', coalesce(reg.last_shard, 1048575));
     END IF;
     EXECUTE format('SELECT * FROM %s.snowflake_registry_leases AS l WHERE l.shard = $1', own) INTO lease USING $1;
-    IF lease.lease_until > clock_timestamp() THEN
+    ends := greatest(lease.lease_until, CASE WHEN reg.not_before > clock_timestamp() THEN reg.not_before END);
+    IF lease.lease_until > clock_timestamp() AND NOT $3 THEN
         RAISE object_in_use USING
             MESSAGE = format('shard %s is leased', $1),
-            DETAIL = format('%s (holder %s) has it until %s.', lease.host, lease.holder, lease.lease_until),
-            HINT = 'Take the shard from that server''s "snowflake.shards", or call snowflake_registry_revoke() and wait until then.';
-    ELSIF reg.not_before > clock_timestamp() THEN
+            DETAIL = format('%s (holder %s) has it until %s.', coalesce(lease.host, 'A server that it does not know'), lease.holder, lease.lease_until),
+            HINT = format('Take the shard from that server''s "snowflake.shards", or call snowflake_registry_reserve(%s, ..., after_lease => true) and mint on it after that time.', $1);
+    ELSIF reg.not_before > clock_timestamp() AND NOT $3 THEN
         RAISE object_in_use USING
             MESSAGE = format('shard %s may be leased', $1),
             DETAIL = format('The registry is fenced until %s: it may have forgotten leases.', reg.not_before),
-            HINT = 'Wait until then.';
+            HINT = format('Wait until then, or call snowflake_registry_reserve(%s, ..., after_lease => true) and mint on it after that time.', $1);
+    ELSIF lease.lease_from IS NOT NULL OR ends > clock_timestamp() THEN
+        RAISE WARNING USING
+            MESSAGE = format('others may have minted ids of shard %s', $1),
+            DETAIL = format('Their times are before %s.', ends),
+            HINT = 'Mint no id of an earlier time on it: snowflake_history() needs another shard.';
     ELSIF NOT reg.is_open THEN
         RAISE WARNING USING
             MESSAGE = 'the snowflake registry is not open, and does not know who mints on this shard',
@@ -842,6 +1063,7 @@ BEGIN
     END IF;
     EXECUTE format('INSERT INTO %s.snowflake_registry_shards (shard, reserved_for) VALUES ($1, $2) '
                    'ON CONFLICT (shard) DO UPDATE SET reserved_for = excluded.reserved_for', own) USING $1, $2;
+    RETURN ends;
 END
 $$;
 
@@ -854,6 +1076,7 @@ DECLARE
     own regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
     was integer;
 BEGIN
+    EXECUTE format('SELECT %s.snowflake_registry_lock()', own);
     EXECUTE format('SELECT %s.snowflake_registry_enter()', own);
     EXECUTE format('UPDATE %s.snowflake_registry_shards AS s '
                    '   SET reserved_for = NULL, lease_until = greatest(s.lease_until, clock_timestamp()) '
@@ -873,6 +1096,7 @@ DECLARE
     own regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
     ends timestamptz;
 BEGIN
+    EXECUTE format('SELECT %s.snowflake_registry_lock()', own);
     EXECUTE format('SELECT %s.snowflake_registry_enter()', own);
     EXECUTE format('UPDATE %s.snowflake_registry_shards AS s SET is_revoked = true '
                    ' WHERE s.shard = $1 AND s.lease_until > clock_timestamp() RETURNING s.lease_until', own) INTO ends USING $1;
@@ -883,7 +1107,7 @@ BEGIN
 END
 $$;
 
-COMMENT ON FUNCTION @extschema@.snowflake_registry_reserve(int, text) IS 'let no server lease a shard';
+COMMENT ON FUNCTION @extschema@.snowflake_registry_reserve(int, text, boolean) IS 'let no server lease a shard';
 COMMENT ON FUNCTION @extschema@.snowflake_registry_unreserve(int) IS 'let servers lease a reserved shard again';
 COMMENT ON FUNCTION @extschema@.snowflake_registry_revoke(int) IS 'do not renew the lease of a shard any more; gives when it ends';
 

@@ -11,7 +11,7 @@
  * one accepts and is silent, and nothing blocks, it stays with that one.  So the
  * hosts are taken apart here, and each is connected to by itself.  (What a
  * service file or the environment say of hosts is not seen here: those count as
- * one.)
+ * one, among which libpq looks for the primary.)
  *
  * There is nothing to lock.
  *
@@ -104,9 +104,8 @@ conninfo_start_connecting(const PQconninfoOption *options, int host,
 	const char *keywords[MAX_OPTIONS] = {"fallback_application_name",
 										 "tcp_user_timeout",
 										 "target_session_attrs"};
-	const char *values[MAX_OPTIONS] = {"snowflake lease", timeout,
-									   "read-write"};
-	int			count = conninfo_count_hosts(options) > 1 ? 3 : 2;
+	const char *values[MAX_OPTIONS] = {"snowflake lease", timeout, "primary"};
+	int			count = 3;
 
 	snprintf(timeout, sizeof(timeout), "%d", timeout_ms);
 	for (; options->keyword != NULL && count < MAX_OPTIONS - 1; options++)

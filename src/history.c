@@ -20,6 +20,7 @@
  */
 #include "postgres.h"
 
+#include "access/xlog.h"
 #include "fmgr.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
@@ -123,7 +124,16 @@ this_call(FunctionCallInfo fcinfo, WindowObject window)
 static void
 check_shard_is_reserved(int32 shard)
 {
-	Reservation answer = lease_wait_for_reservation(shard);
+	Reservation answer;
+
+	if (RecoveryInProgress())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("it is not known whether shard %d is reserved", shard),
+				 errdetail("This server is a standby, which does not ask the "
+						   "registry."),
+				 errhint("Make the ids on the primary.")));
+	answer = lease_wait_for_reservation(shard);
 
 	if (answer == RESERVED_UNKNOWN)
 		ereport(ERROR,

@@ -46,10 +46,11 @@ typedef struct LeaseCaller
 /* Why this server does not get a shard that it wants. */
 typedef enum RefusalKind
 {
-	REFUSED_TAKEN,	  /* "other" has it until "until" */
-	REFUSED_FENCED,	  /* no lease begins before "until" */
-	REFUSED_RESERVED, /* for "other", for good */
-	REFUSED_EXHAUSTED /* "auto": none is free; one is at "until" */
+	REFUSED_TAKEN,	   /* "other" has it until "until" */
+	REFUSED_FENCED,	   /* no lease begins before "until" */
+	REFUSED_RESERVED,  /* for "other", for good */
+	REFUSED_EXHAUSTED, /* "auto": none is free; one is at "until" */
+	REFUSED_LIMITED	   /* it gives no more than "other" */
 } RefusalKind;
 
 typedef struct Refusal

@@ -59,15 +59,25 @@ static const char *const class_of_failure[] = {
 };
 
 /*
+ * May the session know of other servers, and of what the registry says?  In a
+ * function with the rights of an administrator it is still the session that reads
+ * the message.
+ */
+static bool
+may_know_others(void)
+{
+	return has_privs_of_role(GetSessionUserId(), ROLE_PG_MONITOR);
+}
+
+/*
  * The registry could not be asked, or refused.  The words of the failure name
  * hosts, databases and roles: they are for the log, and for those who may call
- * snowflake_lease_status().  In a function with the rights of an administrator
- * it is still the session that reads the message.
+ * snowflake_lease_status().
  */
 static void
 report_registry(const RegistryFailure *failure, TimestampTz end)
 {
-	bool  is_admin = has_privs_of_role(GetSessionUserId(), ROLE_PG_MONITOR);
+	bool  is_admin = may_know_others();
 	char *ended =
 		TIMESTAMP_NOT_FINITE(end) ?
 			pstrdup("This server holds no shard.") :
@@ -104,7 +114,8 @@ find_refusal(const LeaseReport *report, int32 shard)
 		if (refusal->shard == shard)
 			return refusal;
 		if (found == NULL &&
-			(shard == ANY_SHARD || refusal->kind == REFUSED_EXHAUSTED))
+			(shard == ANY_SHARD || refusal->kind == REFUSED_EXHAUSTED ||
+			 refusal->kind == REFUSED_LIMITED))
 			found = refusal;
 	}
 	return found;
@@ -122,15 +133,21 @@ report_loss(const LeaseTable *table, const Refusal *refusal)
 			loss = &table->loss[i];
 	}
 	if (loss != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("the registry gave shard %d to another server during a "
-						"lease of this server",
-						refusal->shard),
-				 errdetail("%s has it now. The lease was from %s until %s.",
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("the registry gave shard %d to another server during a "
+					"lease of this server",
+					refusal->shard),
+			 errdetail("%s has it now. The lease was from %s until %s.",
+					   may_know_others() ? refusal->other : "Another server",
+					   time_text(loss->lease.from),
+					   time_text(loss->lease.until)),
+			 errdetail_log("%s has it now. The lease was from %s until "
+						   "%s.",
 						   refusal->other, time_text(loss->lease.from),
 						   time_text(loss->lease.until)),
-				 errhint(LEASE_LOSS_HINT)));
+			 errhint(LEASE_LOSS_HINT)));
 }
 
 static void
@@ -146,7 +163,12 @@ report_refusal(const LeaseTable *table, const Refusal *refusal)
 					(errcode(ERRCODE_OBJECT_IN_USE),
 					 errmsg("shard %d is leased to another server",
 							refusal->shard),
-					 errdetail("%s has it until %s.", refusal->other, until),
+					 errdetail("%s has it until %s.",
+							   may_know_others() ? refusal->other :
+												   "Another server",
+							   until),
+					 errdetail_log("%s has it until %s.", refusal->other,
+								   until),
 					 errhint("Give each server shards of its own in "
 							 "\"snowflake.shards\", or set it to \"auto\". "
 							 "If that server is gone, minting begins by "
@@ -171,6 +193,16 @@ report_refusal(const LeaseTable *table, const Refusal *refusal)
 					 errhint("Take it from \"snowflake.shards\", or call "
 							 "snowflake_registry_unreserve() in the "
 							 "registry.")));
+			break;
+		case REFUSED_LIMITED:
+			ereport(ERROR,
+					(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+					 errmsg("the registry leases no more shards to this "
+							"server"),
+					 errdetail("Its limits are %s.", refusal->other),
+					 errhint("Ask for less by \"snowflake.shards\" or "
+							 "\"snowflake.lease\", or call "
+							 "snowflake_registry_limit() in the registry.")));
 			break;
 		case REFUSED_EXHAUSTED:
 			ereport(ERROR,

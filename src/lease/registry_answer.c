@@ -305,6 +305,7 @@ static const struct AnswerState
 	{"fenced", "+-+-", take_refusal, REFUSED_FENCED, false},
 	{"reserved", "+-?+", take_refusal, REFUSED_RESERVED, false},
 	{"exhausted", "--?-", take_refusal, REFUSED_EXHAUSTED, false},
+	{"limited", "---+", take_refusal, REFUSED_LIMITED, false},
 	{"lost", "???+", take_lost, 0, false},
 	{"set_aside", "---?", take_reserved, 0, false},
 };

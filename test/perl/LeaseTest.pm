@@ -9,6 +9,9 @@ use strict;
 use warnings;
 
 use Exporter 'import';
+use File::Compare qw(compare);
+use File::Find qw(find);
+use Time::HiRes ();
 
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -17,6 +20,7 @@ use Test::More;
 
 our @EXPORT = qw(
   new_registry registry_setting lease_conf leasing_server change_settings
+  save_files save_files_online put_back_files
   status_of held_shards is_holding mints mints_on_each shards_of wait_for_log
 );
 
@@ -43,6 +47,75 @@ SELECT snowflake_registry_grant('ids');
 SELECT snowflake_registry_open('0');
 SQL
 	return $registry;
+}
+
+# --- Restores in place
+
+# Save the files of a data directory, with their times.
+sub save_files
+{
+	my ($from, $to) = @_;
+
+	system_or_bail('cp', '-a', $from, $to);
+	unlink("$to/postmaster.pid");
+	return;
+}
+
+# Save the files of a server that goes on, as a base backup; what is done meanwhile is
+# replayed.
+sub save_files_online
+{
+	my ($node, $to, $meanwhile) = @_;
+	my $dir = PostgreSQL::Test::Utils::tempdir();
+	my $backup = start_session($node, "SELECT pg_backup_start('in place', true); \\! until test -e $dir/saved; do sleep 0.1; done\n"
+		  . "\\o $dir/label\nSELECT labelfile FROM pg_backup_stop(false);\n\\o\n");
+
+	wait_until($node, q(SELECT count(*) = 1 FROM pg_stat_activity WHERE query ~ '^SELECT pg_backup_start' AND state = 'idle')) or die 'no backup';
+	$meanwhile->();
+	save_files($node->data_dir, $to);
+	append_to_file("$dir/saved", '');
+	finish_session($backup) or die "no backup: $backup->{err}";
+	system_or_bail('rm', '-rf', "$to/pg_wal");
+	save_files($node->data_dir . '/pg_wal', "$to/pg_wal");
+	append_to_file("$to/backup_label", slurp_file("$dir/label") =~ s/\n\n\z/\n/r);
+	return;
+}
+
+# Put saved files back over those that are there, as rsync -a --delete does: a file that
+# has the same size and time is left alone; with "is_by_content", one that has the same
+# bytes, as tools do that compare checksums.
+sub put_back_files
+{
+	my ($from, $to, $is_by_content) = @_;
+
+	find({
+			no_chdir => 1,
+			bydepth => 1,
+			wanted => sub {
+				my $name = substr($File::Find::name, length($to));
+				return if -e "$from$name" || $name eq '';
+				-d $File::Find::name && !-l $File::Find::name ? rmdir($File::Find::name) : unlink($File::Find::name);
+			}
+		},
+		$to);
+	find({ no_chdir => 1, wanted => sub { put_back_file($File::Find::name, $to . substr($File::Find::name, length($from)), $is_by_content) } }, $from);
+	return;
+}
+
+sub put_back_file
+{
+	my ($from, $to, $is_by_content) = @_;
+
+	if (-d $from)
+	{
+		mkdir($to, 0700);
+		return;
+	}
+	my ($here, $there) = map { [ Time::HiRes::stat($_) ] } $from, $to;
+	return if @$there && ($is_by_content ? compare($from, $to) == 0 : $here->[7] == $there->[7] && $here->[9] == $there->[9]);
+	system_or_bail('cp', '-p', $from, "$to.new");
+	rename("$to.new", $to) or die "could not rename $to.new: $!";
+	return;
 }
 
 # The value of snowflake.registry, as it stands in postgresql.conf.

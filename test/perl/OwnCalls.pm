@@ -46,11 +46,13 @@ sub registry_calls
 		'TABLE OWN.snowflake_registry_leases', 'TABLE OWN.snowflake_registry_summary', 'TABLE OWN.snowflake_registry_in_use',
 		q(SELECT OWN.snowflake_registry_limit('1 h'::interval, 2)), 'SELECT OWN.snowflake_registry_revoke(0)', 'SELECT OWN.snowflake_registry_fence()',
 		$not_fenced,
-		q(SELECT OWN.snowflake_registry_reserve(7, 'me'::text)), 'SELECT OWN.snowflake_registry_unreserve(7)',
+		q(SELECT OWN.snowflake_registry_reserve(7, 'me'::text, false)), q(SELECT OWN.snowflake_registry_reserve(1, 'me'::text, true)),
+		q(SELECT OWN.snowflake_registry_unfence('0'::interval)), 'SELECT OWN.snowflake_registry_unreserve(7)',
 		# put back, from a dump
 		q(BEGIN; UPDATE OWN.snowflake_registry_state SET place = 'elsewhere'; UPDATE OWN.snowflake_registry_state SET writer = xmin; COMMIT),
 		'SELECT OWN.snowflake_registry_fence()',
-		'INSERT INTO OWN.snowflake_registry_state SELECT * FROM OWN.snowflake_registry_state', 'SELECT OWN.snowflake_registry_fence()',
+		q(INSERT INTO OWN.snowflake_registry_state SELECT 'another'::text, r.is_open, r.layout, r.last_shard, r.not_before, r.longest_lease, r.max_lease, r.max_shards,
+			r.first_unused, r.place, r.traces, r.writer FROM OWN.snowflake_registry_state AS r), 'SELECT OWN.snowflake_registry_fence()',
 		'DELETE FROM OWN.snowflake_registry_state', 'SELECT OWN.snowflake_registry_fence()',
 		'DELETE FROM OWN.snowflake_registry_shards; DELETE FROM OWN.snowflake_registry_holders');
 }

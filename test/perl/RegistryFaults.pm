@@ -194,7 +194,34 @@ sub begin_registry_from_image
 	return;
 }
 
+# Its files are put back in place, in the same timeline, as rsync does it, or a tool that
+# compares contents.  A restore of the same second as the backup could not be told.
+sub put_back_in_place
+{
+	my ($files) = @_;
+
+	pause();
+	sleep(3);
+	$registry->stop('fast');
+	put_back_files($files, $registry->data_dir, rand() < 0.5);
+	start_registry($registry);
+	system_or_bail('rm', '-rf', $files);
+	return;
+}
+
 our %registry_fault = (
+	'the registry: files put back in place' => sub {
+		my $files = "$dir/files_" . ++$made;
+		$registry->stop('fast');
+		save_files($registry->data_dir, $files);
+		start_registry($registry);
+		put_back_in_place($files);
+	},
+	'the registry: files of a base backup put back in place' => sub {
+		my $files = "$dir/files_" . ++$made;
+		save_files_online($registry, $files, \&pause);
+		put_back_in_place($files);
+	},
 	'the registry: a base backup, simply started' => sub {
 		my $new = registry_from($registry);
 		pause();

@@ -49,6 +49,13 @@ CREATE PROCEDURE pass(seconds int) LANGUAGE sql AS $$
     UPDATE snowflake_registry_state SET writer = xmin;
 $$;
 
+-- A publication of all tables changes nothing; all that follows is published.
+\set VERBOSITY terse
+SET client_min_messages = error;
+CREATE PUBLICATION everything FOR ALL TABLES;
+RESET client_min_messages;
+\set VERBOSITY default
+
 -- It is born closed: a call changes nothing.
 SELECT * FROM call('a', 0, 5, '{}', '{0}');
 SELECT is_open, layout, free FROM snowflake_registry_summary;
@@ -64,6 +71,7 @@ ROLLBACK;
 -- Opened on purpose.
 SELECT snowflake_registry_open(NULL);
 SELECT snowflake_registry_open('-1 s');
+SELECT snowflake_registry_open('2 years');
 SELECT snowflake_registry_open('0', 'epoch=x');
 SELECT snowflake_registry_open('0', 'epoch=x', 1048576);
 BEGIN;
@@ -129,8 +137,23 @@ SELECT state, shard, began FROM call('h', 1, 2, '{0,1}', '{0,1}');
 -- Reserved for good, or until it is given back.
 \set VERBOSITY terse
 SELECT snowflake_registry_reserve(0, 'the importer');
+SELECT snowflake_registry_reserve(6, 'the importer') <= clock_timestamp() AS ended;
 \set VERBOSITY default
-SELECT snowflake_registry_reserve(6, 'the importer');
+-- or when the lease ends, which is not renewed, though its server has a list
+BEGIN;
+SELECT state, shard FROM call('list', 0, 1, '{}', '{5}');
+\set VERBOSITY terse
+SELECT snowflake_registry_reserve(5, 'the importer', true) = lease_until AS ends FROM snowflake_registry_shards WHERE shard = 5;
+SELECT * FROM call('list', 1, 2, '{5}', '{5}');
+CALL pass(61);
+SELECT * FROM call('list', 2, 3, '{5}', '{5}');
+-- it has ids: none for old rows
+SELECT state, other FROM call('list', 3, 4, '{}', '{}') WHERE state = 'set_aside';
+SELECT snowflake_registry_unreserve(5);
+SELECT snowflake_registry_reserve(5, 'the importer') = lease_until AS ended FROM snowflake_registry_shards WHERE shard = 5;
+SELECT snowflake_registry_fence('1 h') = snowflake_registry_reserve(4, 'the importer', true) AS ends;
+\set VERBOSITY default
+ROLLBACK;
 SELECT * FROM call('i', 0, 1, '{}', '{6}');
 SELECT free, reserved_for FROM snowflake_registry_leases WHERE shard = 6;
 SELECT shards, leased, reserved, free, holders FROM snowflake_registry_summary;
@@ -141,6 +164,19 @@ SELECT state, shard, began FROM call('i', 1, 2, '{}', '{6}');
 -- A fence: what is in force goes on, and nothing else begins before its end.
 SELECT 30 * ceil(extract(epoch FROM snowflake_registry_fence() - clock_timestamp()) / 30);
 SELECT 30 * ceil(extract(epoch FROM snowflake_registry_fence('1 h') - clock_timestamp()) / 30);
+SELECT snowflake_registry_fence('25 h');
+SELECT snowflake_registry_fence('-1 s');
+SELECT snowflake_registry_limit('2 days', 4);
+-- one that ends too late is taken back; none is made by that
+BEGIN;
+UPDATE snowflake_registry_state SET not_before = '3000-01-01';
+UPDATE snowflake_registry_state SET writer = xmin;
+COMMIT;
+\set VERBOSITY terse
+SELECT snowflake_registry_unfence('2 days');
+SELECT regexp_replace(snowflake_registry_unfence('1 h')::text, '.*', 'a time');
+SELECT 30 * ceil(extract(epoch FROM not_before - clock_timestamp()) / 30) FROM snowflake_registry_summary;
+\set VERBOSITY default
 SELECT * FROM call('i', 2, 3, '{6}', '{5,6}');
 -- a shard that nobody ever had
 BEGIN;
@@ -213,7 +249,10 @@ SELECT fenced();
 -- the holder, a call, another registry
 BEGIN; SELECT * FROM call('r', 7, 8, '{}', '{}', confirmed => 7); SELECT fenced(); ROLLBACK;
 BEGIN; SELECT * FROM claim('p', 99, 100, 98, 5, '-1 s'); SELECT fenced(); ROLLBACK;
+BEGIN; SELECT * FROM claim('r', 0, 1, 0, 6, '1 s', '0123456789abcdef'); SELECT fenced(); ROLLBACK;
+-- a server that comes from another registry, with leases that are over, or none: made from an image
 BEGIN; SELECT * FROM claim('r', 0, 1, 0, 5, '-1 s', '0123456789abcdef'); SELECT fenced(); ROLLBACK;
+BEGIN; SELECT state, shard FROM call('r', 0, 1, '{}', NULL, 1, registry => '0123456789abcdef'); SELECT fenced(); ROLLBACK;
 -- also a release
 BEGIN;
 SELECT state, shard, CASE state WHEN 'lost' THEN other END AS lost FROM snowflake_registry_release('r', 7, 8, 7, 'host of r', 'epoch=x', 7, NULL, '{}', '{}');
@@ -242,9 +281,21 @@ SELECT snowflake_registry_reserve(8, 'the importer');
 SELECT snowflake_registry_limit('0', 4);
 SELECT snowflake_registry_limit('2 min', 2);
 SELECT max_lease, max_shards FROM snowflake_registry_summary;
-SELECT state FROM call('p', 11, 12, '{}', '{}', lease => '3 min');
-SELECT state FROM call('p', 11, 12, '{}', '{2,3,4}');
-SELECT state FROM call('p', 11, 12, '{}', NULL, 3);
+SELECT state FROM call('none', 0, 1, '{}', '{}', lease => '3 min');
+SELECT state FROM call('none', 0, 1, '{}', '{2,3,4}');
+SELECT state FROM call('none', 0, 1, '{}', NULL, 3);
+-- one that has more keeps it, and the length of its leases, and gets no more
+BEGIN;
+SELECT snowflake_registry_limit('1 h', 5);
+SELECT state, shard, lasts FROM call('big', 0, 1, '{}', '{2,4,5}', lease => '20 min');
+SELECT snowflake_registry_limit('10 min', 2);
+SELECT state, shard, lasts, other FROM call('big', 1, 2, '{2,4,5}', '{2,4,5}', lease => '20 min');
+SELECT state, shard, lasts, other FROM call('big', 2, 3, '{2,4,5}', '{2,4,5,6}', lease => '20 min');
+SELECT state, shard, lasts, other FROM call('big', 3, 4, '{2,4,5}', NULL, 5, lease => '30 min');
+SELECT longest_lease FROM snowflake_registry_state;
+SELECT release('big', 4, 5, '{2,4,5}', '{-infinity,-infinity,-infinity}');
+SELECT state, shard, lasts, other FROM call('big', 5, 6, '{}', '{2,4,5}', lease => '20 min');
+ROLLBACK;
 -- it has 0, which was revoked, and 3, which it does not claim
 SELECT state, shard, lasts > 0 AS later FROM call('p', 11, 12, '{}', '{2,4}');
 SELECT state, shard, lasts > 0 AS later FROM call('p', 12, 13, '{}', NULL, 2);
@@ -255,6 +306,47 @@ SELECT state FROM call('p', 13, 14, '{}', '{0}', lease => NULL);
 SELECT state FROM call(NULL, 13, 14, '{}', '{0}');
 SELECT state, shard FROM call('p', 13, 14, '{}', '{6}');
 SELECT snowflake_registry_open('0', 'epoch=z', 15);
+
+-- The longest lease is noted, and forgotten only when it is over: a fence lasts for it.
+BEGIN;
+CALL pass(86400);
+UPDATE snowflake_registry_state SET longest_lease = '1 min', not_before = '-infinity', is_open = true;
+UPDATE snowflake_registry_state SET writer = xmin;
+SELECT state, shard, lasts FROM call('long', 0, 1, '{}', '{1}', lease => '2 h');
+SELECT longest_lease FROM snowflake_registry_state;
+SELECT snowflake_registry_open('1 min') IS NOT NULL AS opened;
+SELECT longest_lease FROM snowflake_registry_state;
+SELECT snowflake_registry_limit('10 min', 1024);
+SELECT longest_lease > '119 min' AS still FROM snowflake_registry_state;
+SELECT snowflake_registry_fence() > clock_timestamp() + interval '119 min' AS as_long;
+-- no claim makes a lease longer than it can be
+SELECT l.state, l.lease_until <= clock_timestamp() + interval '2 h' AS not_longer
+  FROM snowflake_registry_lease('long', 1, 2, 0, 'host', 'epoch=x', 7, NULL, '{1}', '{2020-01-01}', '{9999-01-01}', '{1}', NULL, '{}', '2 h') AS l
+ WHERE l.shard = 1 AND l.state = 'held';
+ROLLBACK;
+-- A revoked lease is over for its holder; the next holder renews its own.
+BEGIN;
+CALL pass(86400);
+SELECT state, shard FROM call('one', 0, 1, '{}', '{2}');
+SELECT snowflake_registry_revoke(2) IS NOT NULL AS revoked;
+CALL pass(61);
+SELECT state, shard FROM call('next', 0, 1, '{}', '{2}');
+CALL pass(31);
+SELECT state, shard, lasts FROM call('next', 1, 2, '{2}', '{2}');
+-- in a smaller layout, "auto" takes no shard of the larger one
+CALL pass(86400);
+SELECT snowflake_registry_open('0', 'epoch=z', 3) IS NOT NULL AS opened;
+SELECT state, shard FROM snowflake_registry_lease('small', 0, 1, 0, 'host', 'epoch=z', 3, NULL, '{}', '{}', '{}', NULL, 6, '{}', '1 min');
+ROLLBACK;
+
+-- A holder that is not known leaves no place of a message empty.
+BEGIN;
+CALL pass(86400);
+SELECT count(*) FROM call('gone', 0, 1, '{}', '{1}');
+DELETE FROM snowflake_registry_holders WHERE holder = 'gone';
+SELECT state, shard, other FROM call('asks', 0, 1, '{}', '{1}');
+SELECT * FROM claim('asks', 1, 2, 1, 1, '30 s');
+ROLLBACK;
 
 -- One layout, and one isolation level.
 SELECT * FROM snowflake_registry_lease('z', 0, 1, 0, 'z', 'epoch=y', 7, NULL, '{}', '{}', '{}', '{}', NULL, '{}', '1 min');
@@ -308,6 +400,7 @@ SELECT attrelid::regclass, attname FROM pg_attribute JOIN pg_depend AS d ON d.cl
  WHERE refobjid = (SELECT oid FROM pg_extension WHERE extname = 'snowflake_registry') AND attnum > 0
    AND col_description(attrelid, attnum) IS NULL;
 
+DROP PUBLICATION everything;
 REVOKE ALL ON SCHEMA public FROM regress_snowflake_server;
 DROP EXTENSION snowflake_registry CASCADE;
 DROP OWNED BY regress_snowflake_server;

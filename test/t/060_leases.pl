@@ -60,12 +60,29 @@ is_holding($lima, '5', 'of a list, a server gets what is free');
 is(shards_of(mints_on_each($lima, 1000)), '5', 'and mints on that');
 fails_with($lima, 'SELECT snowflake_nextval(2)', '55006',
 	qr/shard 2 is leased to another server\n.*tokyo at \S+:\d+ \(holder [0-9a-f]{16}\) has it until \d/s, 'the rest is refused, by name');
+$lima->safe_psql('postgres', 'CREATE ROLE visitor LOGIN');
+my (undef, undef, $told) = $lima->psql('postgres', 'SELECT snowflake_nextval(2)', extra_params => [ '-U', 'visitor' ]);
+like($told, qr/shard 2 is leased to another server\n.*DETAIL:  Another server has it until \d/s, 'an ordinary user is not told which');
+unlike($told, qr/tokyo|holder|:\d+ /, 'neither its host, nor its port, nor its number');
 is($lima->safe_psql('postgres', q(SELECT shard, held, holder ~ '^tokyo at' FROM snowflake_leases() ORDER BY shard)),
 	"2|f|t\n5|t|", 'and is seen');
 wait_for_log($lima, qr/LOG:  the registry refuses 1 of the snowflake shards that this server wants/, 0, 'and logged');
 $tokyo->stop;
 is_holding($lima, '2,5', 'a clean stop gives shards back, and another server gets them');
 is(shards_of(mints_on_each($lima, 1000)), '2,5', 'and a session that minted before mints on them');
+
+# --- a limit that is lowered takes nothing away
+my (undef, undef, $warned) = $registry->psql('postgres', q(SELECT snowflake_registry_limit('5 s', 1)));
+like($warned, qr/WARNING:  servers have more than the new limits.*\n.*lima at \S+ \(holder [0-9a-f]{16}\) has 2 shards for 00:00:10\./, 'a lower limit names who has more');
+change_settings($lima, shards => '2,5,6');
+fails_with($lima, 'SELECT snowflake_nextval(6)', '53400', qr/the registry leases no more shards to this server\n.*Its limits are 1 shards, for 00:00:05\./s, 'it gets no more', at_last => 1);
+my $ends = $lima->safe_psql('postgres', 'SELECT lease_until FROM snowflake_lease_status()');
+ok(wait_until($lima, "SELECT lease_until > '$ends'::timestamptz FROM snowflake_lease_status()"), 'and what it has is renewed');
+is(shards_of(mints_on_each($lima, 1000)), '2,5', 'and minted on');
+$registry->safe_psql('postgres', q(SELECT snowflake_registry_limit('1 day', 1024)));
+is_holding($lima, '2,5,6', 'a limit that is raised');
+change_settings($lima, shards => '2,5');
+is_holding($lima, '2,5', 'as before');
 
 # --- settings by reload: other shards, more, fewer, none
 sub set_by_reload

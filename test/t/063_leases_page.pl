@@ -26,6 +26,31 @@ my %server = (
 	registry => $registry,
 	lima => new_server('lima', conf => "snowflake.shards = '40-41'\n"));
 
+# In a schema of its own, in the database of somebody who is no superuser, all that the
+# pages say is typed as it stands: set up, lease, look, and export.
+sub in_own_schema
+{
+	my ($begin) = @_;
+	my ($set_up) = grep { $_->[1] =~ /CREATE ROLE ids/ } fenced_blocks($text);
+	my ($grant) = page_text('doc/monitoring.md') =~ /^(GRANT SELECT ON snowflake_registry_summary TO exporter;)$/m;
+	my ($export) = page_text('doc/monitoring/registry_exporter.yaml') =~ /query: (?:"|[|>]-?\s*)?(SELECT.*?)(?:"?\n\s*(?:master|metrics|cache))/s;
+	my ($usage) = page_text('doc/monitoring.md') =~ /`(GRANT USAGE ON SCHEMA[^`]+)`/;
+
+	$registry->safe_psql('postgres', 'CREATE ROLE owner LOGIN; CREATE DATABASE own OWNER owner');
+	$registry->safe_psql('own', $begin =~ s/ALTER DATABASE registry/ALTER DATABASE own/r);
+	$registry->safe_psql('own', $set_up->[1] =~ s/CREATE (?:EXTENSION|ROLE).*//gr);
+	my $server = new_server('own_schema', conf => "snowflake.registry = '" . registry_setting($registry, 'own') . "'\nsnowflake.shards = 'auto:2'\n");
+	is_holding($server, '0,1', 'a registry in a schema of its own leases');
+	for my $block (grep { $_->[1] =~ /-- on registry\n.*(?:_leases|_summary|_reserve|_fence)/s } fenced_blocks($text))
+	{
+		ok(defined eval { $registry->safe_psql('own', $block->[1]) }, 'it has what the page shows: ' . ($block->[1] =~ /\n(.*)/)[0]) or diag($@);
+	}
+	$registry->safe_psql('own', "CREATE ROLE exporter LOGIN; $usage; $grant");
+	like($registry->safe_psql('own', $export, extra_params => [ '-U', 'exporter' ]), qr/^1024\|2\|1\|/, 'and is exported');
+	$server->stop;
+	return;
+}
+
 # Run an example, again and again if it says so.
 sub run_one
 {
@@ -33,7 +58,11 @@ sub run_one
 	my ($name, $how) = $sql =~ /\A-- on (\w+)(.*)\n/ or die "not said where to run: $sql";
 	my $node = $server{$name} // die "there is no server $name";
 
-	if ($how eq ', until it says t')
+	if ($how eq ', in a schema of its own')
+	{
+		in_own_schema($sql);
+	}
+	elsif ($how eq ', until it says t')
 	{
 		ok(wait_until($node, $sql), "$name: " . ($sql =~ /\n(\S.*)/)[0]);
 	}

@@ -53,6 +53,22 @@ my $paris = leasing_server('paris', $first, 'auto:2', '8s', conf => registry_of(
 is(shards_of(mints($paris, 10)), '0', 'a host that accepts and is silent, and a standby, do not hide the registry');
 ok(wait_until($paris, 'SELECT last_error IS NULL FROM snowflake_lease_status()'), 'nor do they count as failures');
 
+# --- one host that is a standby is named as one; in a service file, the primary is found
+my $before = -s $paris->logfile;
+set_by_reload($paris, registry_of(\@second));
+wait_for_log($paris, qr/could not lease snowflake shards: could not reach the registry: .*server is in hot standby mode/, $before, 'a standby alone');
+my $service = PostgreSQL::Test::Utils::tempdir() . '/service.conf';
+append_to_file($service, "[ids]\nhost=$second[0],$first[0]\nport=$second[1],$first[1]\ndbname=postgres\nuser=ids\n");
+{
+	local $ENV{PGSERVICEFILE} = $service;
+	$paris->append_conf('postgresql.conf', "snowflake.registry = 'service=ids'\n");
+	$paris->restart;
+}
+ok(mints($paris, 10), 'a service file with a standby first');
+$paris->append_conf('postgresql.conf', registry_of(\@silent, \@second, \@first));
+$paris->restart;
+ok(mints($paris, 10), 'and without it');
+
 # --- promotion: the server follows
 $first->wait_for_catchup($second, 'replay');
 $first->stop('immediate');
@@ -63,7 +79,7 @@ ok(wait_until($paris, q(SELECT state = 'held' AND last_error IS NULL FROM snowfl
 ok(mints($paris, 10), 'and mints');
 
 # --- nobody answers: the attempt ends, and does not keep the server from stopping
-my $before = -s $paris->logfile;
+$before = -s $paris->logfile;
 set_by_reload($paris, registry_of((\@silent) x 4));
 wait_for_log($paris, qr/could not lease snowflake shards: host "127\.0\.0\.1" of the registry did not answer within 3\.75 s/,
 	$before, 'four hosts have 15 s together');

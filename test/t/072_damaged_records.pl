@@ -295,4 +295,24 @@ put($leasing, $FILES[0], $whole{ $FILES[0] });
 is(mints_at_last($leasing, 'SELECT snowflake_nextval() > 0'), 't', 'and when it is good again, a shard is leased');
 $leasing->stop;
 
+# --- a record of leases that says how many it has, and has not as many, with whatever follows
+$leasing->start;
+ok(wait_until($leasing, q(SELECT state = 'held' FROM snowflake_lease_status())), 'a record of leases');
+$leasing->stop('immediate');
+my $record = $leasing->data_dir . '/snowflake.lease';
+my $whole = slurp_file($record);
+for my $count (3, 1000, 0x7fffffff, 0xffffffff)
+{
+	my $damaged = $whole;
+	my $before = -s $leasing->logfile;
+
+	substr($damaged, 360, 4) = pack('L', $count);
+	open(my $file, '>:raw', $record) or die "could not write $record: $!";
+	print $file $damaged;
+	close($file);
+	ok($leasing->start(fail_ok => 1), "$count leases: the server starts");
+	wait_for_log($leasing, qr/its record of leases is damaged/, $before, 'and finds that its record is damaged');
+	unlike(substr(slurp_file($leasing->logfile), $before), qr/terminated by signal/, 'and nothing crashes');
+	$leasing->stop('immediate');
+}
 done_testing();

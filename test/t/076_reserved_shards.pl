@@ -16,7 +16,7 @@ use SnowflakeTest;
 use Test::More;
 
 my $registry = new_registry('registry');
-my $paris = leasing_server('paris', $registry, 'auto:2', '1min');
+my $paris = leasing_server('paris', $registry, 'auto:2', '1min', init => { allows_streaming => 1 });
 
 sub history
 {
@@ -38,6 +38,14 @@ $registry->safe_psql('postgres', q(SELECT snowflake_registry_reserve(1023, 'old 
 is($paris->safe_psql('postgres', history(1023)), 't', 'once it is reserved, at once');
 $registry->safe_psql('postgres', 'SELECT snowflake_registry_unreserve(1023)');
 fails_with($paris, history(1023), '55006', qr/shard 1023 is not reserved in the registry/, 'and when it is no more, at once');
+
+# --- a standby does not ask, and says so at once
+$paris->backup('standby');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($paris, 'standby', has_streaming => 1);
+$standby->start;
+fails_with($standby, history(1023), '55000', qr/it is not known whether shard 1023 is reserved\n.*This server is a standby.*\nHINT:  Make the ids on the primary/s, 'on a standby');
+$standby->stop;
 
 # --- more than the registry can tell; and no answer
 $registry->safe_psql('postgres', q(SELECT snowflake_registry_reserve(2 * n + 2, 'every other one') FROM generate_series(1, 510) AS n));

@@ -128,6 +128,61 @@ $same[0]->safe_psql('postgres', 'TRUNCATE snowflake_registry_state, snowflake_re
 $same[0]->command_ok([ 'pg_restore', '--data-only', '-d', $same[0]->connstr('postgres'), "$dump.image" ], 'its data alone, back in its place');
 is_fenced($same[0], 10, 'data alone, in its place');
 
+# --- files that are put back in place, with the same timeline and PG_VERSION.  A restore of
+# --- the same second could not be told, so it is later.
+my $place = new_registry('place', init => { allows_streaming => 1 });
+$place->safe_psql('postgres', q(SELECT snowflake_registry_limit('10 min', 8)));
+
+sub is_put_back
+{
+	my ($name, $copy, @by_content) = @_;
+
+	$place->stop;
+	wait_for(sub { time() > (stat("$copy/global/pg_control"))[9] + 3 });
+	put_back_files($copy, $place->data_dir, @by_content);
+	$place->start;
+	my $before = -s $place->logfile;
+	is_fenced($place, 10, $name);
+	like(substr(slurp_file($place->logfile), $before), qr/LOG:  the snowflake registry is fenced.*\n.*traces of a restore: .* changed at \d/, "$name: the log says what was seen");
+	$place->start;
+	$place->safe_psql('postgres', 'CHECKPOINT');
+	my $until = $place->safe_psql('postgres', 'SELECT not_before FROM snowflake_registry_summary');
+	call($place, "after $name");
+	is($place->safe_psql('postgres', 'SELECT not_before FROM snowflake_registry_summary'), $until, "$name: nor fenced again when the files are written");
+	$place->safe_psql('postgres', q(BEGIN; DELETE FROM snowflake_registry_shards;
+		UPDATE snowflake_registry_state SET not_before = '-infinity', first_unused = 0; UPDATE snowflake_registry_state SET writer = xmin; COMMIT));
+	return;
+}
+
+my $files = "$dir/files";
+for my $case ([ 'files by rsync -a' ], [ 'files whose content differs', 1 ])
+{
+	my ($name, @by_content) = @$case;
+
+	call($place, "before $name");
+	$place->stop;
+	save_files($place->data_dir, $files);
+	$place->start;
+	is(call($place, "forgotten by $name"), 'accepted, held 2, held 3', "$name: what is forgotten");
+	is_put_back($name, $files, @by_content);
+	system_or_bail('rm', '-rf', $files);
+}
+# a base backup, in which all that the registry has is replayed
+save_files_online($place, $files, sub {
+	is(call($place, 'replayed'), 'accepted, held 0, held 1', 'a call during the backup');
+	$place->safe_psql('postgres', q(SELECT snowflake_registry_limit('10 min', 8)));
+});
+is(call($place, 'forgotten'), 'accepted, held 2, held 3', 'what is forgotten');
+is_put_back('a base backup by rsync -a', $files);
+# what is no restore: it is written, moved, emptied, vacuumed, and indexed again
+$place->safe_psql('postgres', 'VACUUM FULL; REINDEX DATABASE postgres; VACUUM FREEZE; CHECKPOINT');
+$place->restart;
+$place->stop('immediate');
+$place->start;
+is($place->safe_psql('postgres', q(SELECT traces::text <> '{}' AND snowflake_registry_traces() <@ traces FROM snowflake_registry_state)), 't', 'maintenance leaves no trace');
+is(call($place, 'last'), 'accepted, held 0, held 1', 'and it leases');
+$place->stop;
+
 # --- the rest needs what is archived
 $registry->safe_psql('postgres', 'SELECT pg_switch_wal()');
 $registry->stop;

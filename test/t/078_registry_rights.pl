@@ -9,6 +9,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/../perl";
 
+use IPC::Run ();
 use LeaseTest;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -141,6 +142,50 @@ for my $statement ('UPDATE snowflake_registry_shards SET holder = NULL WHERE fal
 	ok(wait_until($node, q(SELECT count(*) = 0 FROM pg_stat_activity WHERE wait_event = 'PgSleep')), 'it is over');
 }
 
+# each table, each thing that can lock it: named within the time that a server waits for
+$node->append_conf('postgresql.conf', "max_prepared_transactions = 5\n");
+$node->restart;
+my $named = "SET statement_timeout = '5s'; $lease";
+sub in_session
+{
+	my ($sql, @params) = @_;
+	my $session = { in => "$sql;\n", out => '', err => '' };
+
+	$session->{run} = IPC::Run::start([ 'psql', '-Xq', '-d', $node->connstr('postgres'), @params ], '<', \$session->{in}, '>', \$session->{out}, '2>', \$session->{err});
+	$session->{run}->pump_nb;
+	return $session;
+}
+
+sub locks_are
+{
+	my ($mode, $granted) = @_;
+	return ok(wait_until($node, "SELECT count(*) > 0 FROM pg_locks WHERE relation::regclass::text ~ '^snowflake_registry_' AND mode = '$mode' AND granted = $granted"),
+		"$mode: granted: $granted");
+}
+
+for my $case ([ 'state', $named ], [ 'holders', $named ], [ 'shards', q(SET statement_timeout = '5s'; SELECT snowflake_registry_fence('0')) ])
+{
+	my ($table, $sql) = @$case;
+	my $hog = in_session("BEGIN; LOCK TABLE snowflake_registry_$table IN ACCESS EXCLUSIVE MODE");
+
+	locks_are('AccessExclusiveLock', 'true');
+	fails_now($sql, qr/55P03: another transaction has locked the snowflake registry\n.*Process \d+ of user "[^"]+" \(idle in transaction\) has been in a transaction since \d\S+ \S+\.\n/,
+		"ACCESS EXCLUSIVE on $table");
+	$hog->{run}->kill_kill;
+}
+my $reader = in_session('BEGIN; SELECT FROM snowflake_registry_holders');
+locks_are('AccessShareLock', 'true');
+my $vacuum = in_session('VACUUM FULL snowflake_registry_holders');
+locks_are('AccessExclusiveLock', 'false');
+$node->safe_psql('postgres', q(BEGIN; LOCK TABLE snowflake_registry_shards IN ROW EXCLUSIVE MODE; PREPARE TRANSACTION 'of shards'));
+my $since = qr/has been in a transaction since \S+ \S+/;
+my (undef, undef, $told) = $node->psql('postgres', $named);
+like($told, qr/Process \d+ of user "[^"]+" \(idle in transaction\) $since\./, 'a reader that VACUUM FULL waits for is named');
+like($told, qr/Process \d+ of user "[^"]+" \(active\) $since, and waits for AccessExclusiveLock\./, 'so is VACUUM FULL');
+like($told, qr/Prepared transaction "of shards" of user "[^"]+" has had it since \d/, 'so is a prepared transaction');
+$_->{run}->kill_kill for $reader, $vacuum;
+$node->safe_psql('postgres', q(ROLLBACK PREPARED 'of shards'));
+
 # a call that is committing: its shard cannot be reserved, nor can a fence miss it
 my $calling = start_session($node, "BEGIN; $lease; SELECT pg_sleep(600)");
 ok(wait_until($node, q(SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep')), 'a call under way');
@@ -171,4 +216,59 @@ is(states('ids', 'greedy', 1, '{2,4}'), 'accepted, fenced 2, fenced 4', 'and not
 my $taker = "SELECT other FROM snowflake_registry_lease('poor', %d, %d, 0, 'host', 'epoch=x', 7, NULL, '{}', '{}', '{}', '{0}', NULL, '{}', '1 min') WHERE state = 'taken'";
 is($node->safe_psql('postgres', sprintf($taker, 0, 1), extra_params => [ '-U', 'others' ]), 'host', 'another role is told who has a shard, and no number');
 like((states('ids', 'rich', 0, '{0}'), $node->safe_psql('postgres', sprintf($taker =~ s/poor/rich/r, 1, 2), extra_params => [ '-U', 'ids' ]))[1], qr/^host \(holder greedy\)$/, 'the same role is');
+
+# --- What a role that leases can do to the servers of another one
+sub fails_as
+{
+	my ($role, $sql, $pattern, $name) = @_;
+	my (undef, undef, $stderr) = $node->psql('postgres', "\\set VERBOSITY verbose\n$sql", extra_params => [ '-U', $role ]);
+
+	like($stderr, $pattern, $name);
+	return;
+}
+
+# A call of role "others" that has this argument.
+sub call_with
+{
+	my (%change) = @_;
+	my %call = (
+		holder => "'long'", fence => 0, next => 1, confirmed => 0, host => "'host'", layout => "'epoch=x'", last_shard => 7, registry => 'NULL',
+		held => "'{}'", held_from => "'{}'", held_until => "'{}'", wanted => "'{7}'", auto => 'NULL', preferred => "'{}'", lease => "'1 min'", %change);
+
+	return 'SELECT state, shard FROM snowflake_registry_lease(' . join(', ', map { "$_ => $call{$_}" } sort keys %call) . ')';
+}
+
+for my $text (qw(holder host layout registry))
+{
+	fails_as('others', call_with($text => "repeat('x', 9000)"), qr/22023: the call of the snowflake registry is not valid\n.*$text \D*9000/, "a long $text");
+}
+my $many = "array_fill('tomorrow'::timestamptz, '{300000}')";
+my $log = -s $node->logfile;
+fails_as('others', call_with(held => "ARRAY(SELECT generate_series(1, 300000))", held_from => "array_fill('today'::timestamptz, '{300000}')", held_until => $many),
+	qr/53400: the snowflake registry does not lease so much to one server\n.*names 300000 shards as its own; the limit is 1024\./, '300,000 claims');
+fails_as('others', call_with(preferred => "ARRAY(SELECT generate_series(1, 300000))") . ' OFFSET 99', qr/^$/, '300,000 shards that it likes');
+cmp_ok(-s $node->logfile, '<', $log + 10_000, 'and the log has not grown by them');
+
+# what stands in the tables, whoever wrote it, makes no answer one that a server refuses
+$node->safe_psql('postgres', q(UPDATE snowflake_registry_holders SET host = repeat(E'\xc3\xa9\n', 5000) WHERE holder = 'greedy';
+	BEGIN; UPDATE snowflake_registry_state SET not_before = '-infinity', is_open = true; UPDATE snowflake_registry_state SET writer = xmin; COMMIT;
+	UPDATE snowflake_registry_shards SET lease_until = clock_timestamp() + interval '1 h' WHERE shard IN (0, 1);
+	SELECT snowflake_registry_limit('1 h', 8); SELECT snowflake_registry_reserve(5, repeat(E'\xc3\xa9\n', 5000))));
+is($node->safe_psql('postgres', call_with(holder => "'short'", wanted => "'{0,1,5,6}'") =~ s/state, shard/string_agg(concat_ws(' ', state, shard), ', '), bool_and(other !~ '[^ -~]' AND length(other) < 200)/r,
+		extra_params => [ '-U', 'others' ]), 'accepted, held 6, taken 0, taken 1, reserved 5, set_aside|t', 'others\' texts harm no answer');
+
+# an open transaction of a role that leases ends; the call that waited gets its leases
+for my $case ([ '', 'an idle transaction' ], [ '; SELECT pg_sleep(600)', 'a busy one' ])
+{
+	my ($then, $name) = @$case;
+	my $hog = in_session("BEGIN; " . call_with(holder => "'hog'", fence => 50, next => 51) . $then, '-U', 'others');
+	ok(wait_for(sub { $node->safe_psql('postgres', q(SELECT count(*) FROM pg_locks WHERE mode = 'ExclusiveLock' AND locktype = 'relation' AND granted)) == 3 }), "$name has the lock");
+	$log = -s $node->logfile;
+	my $got = '';
+	ok(wait_for(sub { $got = eval { states('ids', "after $name", 0, '{2}') } // ''; $got ne '' }), "$name: the next call gets it");
+	like($got, qr/^accepted/, "$name: and is answered");
+	like(substr(slurp_file($node->logfile), $log), qr/LOG:  ended a session that had locked the snowflake registry\n.*Process \d+ of user "others"/, "$name: and the log says whose session was ended");
+	$hog->{run}->kill_kill;
+}
+fails_as('others', 'BEGIN; ' . call_with(holder => "'hog'", fence => 60, next => 61) . "; PREPARE TRANSACTION 'hog'", qr/cannot PREPARE a transaction that has executed LISTEN/, 'it cannot be prepared');
 done_testing();
