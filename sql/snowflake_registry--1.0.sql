@@ -185,15 +185,28 @@ COMMENT ON FUNCTION @extschema@.snowflake_registry_place() IS 'where the registr
 -- notes which ones it was fenced for.
 --
 -- What is replayed is written.  A base backup is replayed, but then the server renames
--- its file backup_label.
+-- its file backup_label.  And no WAL writes the file that each call leaves: see
+-- snowflake_registry_leave_file().  It is another one in each backup, so that a restore
+-- has to put it back, or to remove it.  It names the transaction of the call: one that is
+-- still to come was lost, as by pg_resetwal.
 CREATE FUNCTION @extschema@.snowflake_registry_traces() RETURNS text[]
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     own   regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
+    file  text := (SELECT concat('snowflake_registry.', d.oid) FROM pg_database AS d WHERE d.datname = current_database());
+    wrote text[];              -- a transaction, and when it began
+    found text[] := '{}';
 BEGIN
-    RETURN ARRAY(
+    wrote := regexp_match(pg_read_file(file, 0, 60, true), '^([0-9]{1,19}) ([0-9.]{1,30})\n');
+    IF (pg_stat_file(file, true)).size IS NULL THEN
+        found := ARRAY[format('%s is missing', file)];
+    ELSIF wrote[1]::xid8 > pg_current_xact_id()
+          OR wrote[1]::xid8 = pg_current_xact_id() AND wrote[2]::numeric <> extract(epoch FROM transaction_timestamp()) THEN
+        found := ARRAY[format('%s is of transaction %s, which is still to come', file, wrote[1])];
+    END IF;
+    RETURN found || ARRAY(
         WITH tables AS (
             SELECT c.oid FROM pg_class AS c
              WHERE c.relnamespace = own AND c.relname IN ('snowflake_registry_state', 'snowflake_registry_holders', 'snowflake_registry_shards')
@@ -201,16 +214,38 @@ BEGIN
             SELECT pg_relation_filepath(t.oid) AS path, true AS is_written FROM tables AS t
              UNION ALL SELECT pg_relation_filepath(i.indexrelid), true FROM pg_index AS i JOIN tables AS t ON i.indrelid = t.oid
              UNION ALL SELECT 'backup_label.old', false
+             UNION ALL SELECT file, true
         )
         SELECT format('%s changed at %s', f.path, extract(epoch FROM s.change)::bigint)
           FROM files AS f CROSS JOIN LATERAL pg_stat_file(f.path, true) AS s
-         WHERE NOT f.is_written OR abs(extract(epoch FROM s.change) - extract(epoch FROM s.modification)) > 1
+         WHERE s.change IS NOT NULL
+           AND (NOT f.is_written OR abs(extract(epoch FROM s.change) - extract(epoch FROM s.modification)) > 1)
          ORDER BY 1);
 EXCEPTION WHEN insufficient_privilege OR feature_not_supported OR undefined_function THEN
     RETURN '{}';
 END
 $$;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_traces() IS 'what restores in place have left behind';
+
+-- Write a file of this transaction into the data directory, for
+-- snowflake_registry_traces(); once a second, as it has the time of that second anyway.
+-- Who does that has committed a fence for all traces that are there: else they would be
+-- lost if this transaction was rolled back.
+CREATE FUNCTION @extschema@.snowflake_registry_leave_file() RETURNS void
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    file text := (SELECT concat('snowflake_registry.', d.oid) FROM pg_database AS d WHERE d.datname = current_database());
+BEGIN
+    IF (pg_stat_file(file, true)).modification IS DISTINCT FROM date_trunc('second', clock_timestamp()) THEN
+        EXECUTE format('COPY (SELECT %L) TO %L', concat(pg_current_xact_id(), ' ', extract(epoch FROM transaction_timestamp())),
+                       concat(current_setting('data_directory'), '/', file));
+    END IF;
+EXCEPTION WHEN insufficient_privilege OR feature_not_supported OR undefined_function THEN
+END
+$$;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_leave_file() IS 'write a file that no restore can leave alone';
 
 -- What hinders a call from locking the registry: who has a lock of one of its tables,
 -- and who waits for one before the call, such as VACUUM FULL behind a reader.  A
@@ -402,6 +437,10 @@ BEGIN
                    ' WHERE s.writer = s.xmin AND s.place = $1 AND $2 <@ s.traces AND (SELECT count(*) FROM %1$s.snowflake_registry_state) = 1', own)
        INTO state USING here, traces;
     IF state.number IS NOT NULL THEN
+        EXECUTE format('SELECT %s.snowflake_registry_leave_file()', own);
+        IF NOT state.traces <@ traces THEN
+            EXECUTE format('SELECT %s.snowflake_registry_write($1)', own) USING state;
+        END IF;
         RETURN;
     END IF;
     EXECUTE format('SELECT count(*) FROM %s.snowflake_registry_state', own) INTO rows;
@@ -410,6 +449,7 @@ BEGIN
     EXECUTE format('SELECT number, place FROM %s.snowflake_registry_state AS s WHERE s.writer = s.xmin LIMIT 1', own) INTO mine;
     IF rows = 0 THEN
         state := ROW(right(replace(gen_random_uuid()::text, '-', ''), 16), false, NULL, NULL, '-infinity', '0', '1 day', 1024, 0, here, traces, NULL);
+        EXECUTE format('SELECT %s.snowflake_registry_leave_file()', own);
         EXECUTE format('SELECT %s.snowflake_registry_write($1)', own) USING state;
         RETURN;
     END IF;
