@@ -521,7 +521,6 @@ note_unseen_ended(const View *view, int64 *first)
 {
 	uint64 tickets = pg_atomic_read_u64(&shared->tickets);
 
-	pg_read_barrier();
 	for (uint64 i = 1; i <= tickets; i++)
 	{
 		bool	  is_lost = i > ring_size();
