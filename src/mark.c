@@ -106,7 +106,10 @@
  * and then asks for it, as who mints does.  The mark goes on with the clock, whether
  * somebody mints or not, and whether there are leases or not.
  *
- * test/model/settled.pml has all that but the restart, for spin.
+ * test/model/settled.pml has all that but the restart, for spin.  test/memory has this
+ * file searched with the memory of ARM and POWER: one and two writers, an old snapshot,
+ * a ring of one entry, marks one after another, prepared transactions, an imported
+ * snapshot.  Each barrier here is missed there.
  *
  * A note about locking:
  *	- The ring: see above.  Only who has set an entry's state to "under way" writes the
@@ -521,7 +524,6 @@ note_unseen_ended(const View *view, int64 *first)
 {
 	uint64 tickets = pg_atomic_read_u64(&shared->tickets);
 
-	pg_read_barrier();
 	for (uint64 i = 1; i <= tickets; i++)
 	{
 		bool	  is_lost = i > ring_size();

@@ -18,6 +18,10 @@
  *	  bounds_read() does, never sees a horizon without the found one that belongs to
  *	  it.
  *
+ * test/model/minting.pml has the bounds and positions, for spin, and test/memory has this
+ * file searched with weak memory: minters while the horizon is opened and renewed, a
+ * clock that is behind, and shards that are opened and closed meanwhile.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

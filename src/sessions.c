@@ -14,6 +14,9 @@
  * begins to hold the mark under that lock, and who looks for the mark takes it, too:
  * see mark.c.
  *
+ * test/memory has this file searched with weak memory: a mark after another, a slot
+ * that is used again.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

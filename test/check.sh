@@ -20,7 +20,7 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
 STEPS=(format model regress isolation tap twins integration stacks upgrade packages soak benchmark
-    fuzz analyze proof sanitize perturb faults valgrind sqlsmith coverage i386 arm64)
+    fuzz analyze proof litmus memory sanitize perturb faults valgrind sqlsmith coverage i386 arm64)
 DEFAULT=(format regress isolation tap twins)
 JOBS=$((3 * $(nproc) < 12 ? 3 * $(nproc) : 12))     # tests mostly wait
 
@@ -61,6 +61,8 @@ nothing failed.  The steps are
   fuzz         libFuzzer on the parsers
   analyze      cppcheck, clang-tidy and gcc -fanalyzer
   proof        CBMC on the arithmetic of layouts
+  litmus       herd7 on the barriers that ARM and POWER need
+  memory       GenMC on the real files: all orders of steps, with weak memory
   sanitize     the SQL tests with ASan and UBSan in the extension
   perturb      tests of concurrency, and the soak, with pauses between the extension's steps
   faults       each rule of the code is switched off, and a test has to find it
@@ -86,7 +88,7 @@ and without any: ${DEFAULT[*]}.
   --keep            keep the servers' directories, and say where they are
   --minutes N       soak so long (default: 1) and ask twins so long (default: ten
                     seconds), and give each fuzzer and sqlsmith a quarter of it
-                    (default: fifteen seconds)
+                    (default: fifteen seconds); search in memory what takes longer
   --seed N          soak with this order of faults, ask twins these queries, perturb
                     with these pauses
   --help            this text
@@ -199,7 +201,7 @@ list_tests() {
     done
     for step in "${steps[@]}"; do
         case $step in
-            format | model | benchmark | analyze | proof) echo "$step" ;;
+            format | model | benchmark | analyze | proof | litmus | memory) echo "$step" ;;
             fuzz) printf '%s\n' fuzz "${majors[0]}/text_input" ;;
             soak | sqlsmith) echo "${majors[0]}/$step" ;;
             packages)           # of a Debian that is released
@@ -285,7 +287,7 @@ heads() {
     local name script
     local -a scripts=(/dev/null)
     for name in "${names[@]}"; do
-        for script in "$SOURCE"/test/{t,integration,model,hard}/"${name##*/}.pl"; do
+        for script in "$SOURCE"/test/{t,integration,model,memory,hard}/"${name##*/}.pl"; do
             [[ ! -f $script ]] || is_elsewhere "$name" || scripts+=("$script")
         done
     done
@@ -379,8 +381,8 @@ announce() {
 
 # A number that no test asks for is a mistake.
 check_numbers() {
-    [[ -z $minutes ]] || wants soak || wants fuzz || wants sqlsmith || wants twins || wants perturb ||
-        die '--minutes is for the steps soak, fuzz, sqlsmith, twins and perturb'
+    [[ -z $minutes ]] || wants soak || wants fuzz || wants sqlsmith || wants twins || wants memory || wants perturb ||
+        die '--minutes is for the steps soak, fuzz, sqlsmith, twins, memory and perturb'
     [[ -z $seed ]] || wants soak || wants twins || wants perturb || die '--seed is for the steps soak, twins and perturb'
 }
 
@@ -427,7 +429,7 @@ run_tests() {
     export SNOWFLAKE_RUN=$RUN SNOWFLAKE_PG_CONFIG=$pg_config SNOWFLAKE_MAJOR=$pg
     seed=${seed:-$RANDOM}
     export SNOWFLAKE_SOAK="${minutes:-1} $seed" SNOWFLAKE_TWINS="$((${minutes:-0} * 60 ? minutes * 60 : 10)) $seed"
-    export SNOWFLAKE_SECONDS=$((${minutes:-1} * 15))
+    export SNOWFLAKE_SECONDS=$((${minutes:-1} * 15)) SNOWFLAKE_LONG=$minutes
     export HARNESS_RULESFILE=$RUN/rules.yml
     write_rules >"$HARNESS_RULESFILE"
     PERL5LIB=$SOURCE/test/perl attend setsid --wait \

@@ -316,7 +316,8 @@ run_upgrade() {
 run_format() {
     need_program clang-format-14
     test_command 'C is as clang-format-14 writes it (to repair: clang-format-14 -i FILE)' \
-        clang-format-14 --dry-run -Werror src/*.[ch] src/lease/*.[ch] bench/*.c test/shim/*.c test/hard/*.c test/hard/*/*.[ch]
+        clang-format-14 --dry-run -Werror src/*.[ch] src/lease/*.[ch] bench/*.c test/shim/*.c test/hard/*.c test/hard/*/*.[ch] \
+        test/memory/*.[ch] test/memory/stub/*.h test/memory/stub/*/*.h
 }
 
 # The prover may be in another Debian.
@@ -324,6 +325,13 @@ run_proof() {
     command -v cbmc >/dev/null || have_root "$RUN/prover" trixie cbmc ||
         skip_all "Debian trixie could not be downloaded"
     with_major test/hard/proof.pl "$(command -v cbmc >/dev/null || echo "$RUN/prover")"
+}
+
+# Processors' models are in the newest Debian.
+run_litmus() {
+    command -v herd7 >/dev/null || have_root "$RUN/litmus" forky herdtools7 ||
+        skip_all "Debian forky could not be downloaded"
+    attend perl test/memory/litmus.pl "$(command -v herd7 >/dev/null || echo "$RUN/litmus")"
 }
 
 # Run a script that wants the headers of a server.
@@ -338,6 +346,8 @@ case $1 in
     fuzz) need_program clang-14 && with_major test/hard/fuzz.pl "${SNOWFLAKE_SECONDS:-30}" ;;
     analyze) need_program clang-tidy-14 && with_major test/hard/analyze.pl ;;
     proof) run_proof ;;
+    litmus) run_litmus ;;
+    memory) need_program clang-14 && with_major test/memory/memory.pl ;;
     benchmark) test_command 'all topics can be measured' attend bench/run.sh --smoke ;;
     tools) test_command 'what is needed is unpacked, as far as there is any' fetch_tools ;;
     packages/*-*) attend perl test/first_hour.pl "${name%-*}" "${name#*-}" ;;

@@ -6,7 +6,9 @@
 #
 #   NAME                  a test, of test/t, test/sql or test/specs
 #   perturbed NAME        a test with pauses between our steps, those of perturb.h
-#   model NAME SWITCH     a switch of a model: no test can on the processors that we have
+#   memory                a scenario of test/memory/memory.pl: no test can on the processors
+#                         that we have
+#   model NAME SWITCH     a switch of a model, likewise
 #
 # A fault has to compile without a warning.
 
@@ -32,7 +34,8 @@ my @FAULTS = (
 	],
 	[
 		'shard_lock', 'a shard is read and moved under its lock', '001_concurrent',
-		'src/mint.c', 'SpinLockAcquire(&state->lock); last =', 'last ='
+		'src/mint.c', 'SpinLockAcquire(&state->lock); last =', 'last =',
+		'src/mint.c', 'SpinLockRelease(&state->lock); return id;', 'return id;'
 	],
 	[
 		'tick_begun', 'no id is of a tick that has not begun', '002_exhaustion',
@@ -57,7 +60,7 @@ my @FAULTS = (
 		'src/positions.c', 'layout_position(layout, (int64) pg_atomic_read_u64(&bounds->latest),', 'layout_position(layout, tick - 1,'
 	],
 	[
-		'open_before_noted', 'a list that changes is noted before a shard is opened', '097_one_order',
+		'open_before_noted', 'a list that changes is noted before a shard is opened', 'memory',
 		'src/lease/lease_table.c', '(void) pg_atomic_fetch_add_u32(&table->changes, 1);',
 		'if (opens) { open_counted(); } (void) pg_atomic_fetch_add_u32(&table->changes, 1);',
 		'src/lease/lease_table.c', 'if (opens) open_counted();', ''
@@ -109,7 +112,7 @@ my @FAULTS = (
 		'src/horizon.c', 'found = layout_first_tick_from(settings_layout(), server_horizon());', 'found = 0;'
 	],
 	[
-		'horizon_read_first', 'the horizon is read before the latest tick', 'model minting LATEST_BEFORE_HORIZON',
+		'horizon_read_first', 'the horizon is read before the latest tick', 'memory',
 		'src/positions.h',
 		'*horizon = (int64) pg_atomic_read_u64(&shared->horizon); pg_read_barrier(); *latest = (int64) pg_atomic_read_u64(&shared->latest);',
 		'*latest = (int64) pg_atomic_read_u64(&shared->latest); pg_read_barrier(); *horizon = (int64) pg_atomic_read_u64(&shared->horizon);'
@@ -209,13 +212,13 @@ my @FAULTS = (
 		'src/mark.c', 'held = sessions_first_mark_tick(MyDatabaseId);', 'held = NO_TICK;'
 	],
 	[
-		'hold_locked', 'the slot is filled under its lock', 'model settled NO_LOCK',
+		'hold_locked', 'the slot is filled under its lock', 'memory',
 		'src/sessions.c',
 		'SpinLockAcquire(&slot->lock); pg_atomic_write_u64(&slot->mark_tick, pg_atomic_read_u64(&bounds->latest)); SpinLockRelease(&slot->lock);',
 		'pg_atomic_write_u64(&slot->mark_tick, pg_atomic_read_u64(&bounds->latest));'
 	],
 	[
-		'hold_in_two_steps', 'the latest tick is read in the same step', 'model settled NO_LOCK',
+		'hold_in_two_steps', 'the latest tick is read in the same step', 'memory',
 		'src/sessions.c',
 		'SpinLockAcquire(&slot->lock); pg_atomic_write_u64(&slot->mark_tick, pg_atomic_read_u64(&bounds->latest));',
 		'{ uint64 latest = pg_atomic_read_u64(&bounds->latest); SpinLockAcquire(&slot->lock); pg_atomic_write_u64(&slot->mark_tick, latest); }'
@@ -236,7 +239,7 @@ my @FAULTS = (
 		'src/mark.c', 'note_unseen_ended(view, &first); return first;', 'return first;'
 	],
 	[
-		'ring_read_whole', 'an entry that changes while it is read is lost', 'model settled NO_SECOND_LOOK',
+		'ring_read_whole', 'an entry that changes while it is read is lost', 'memory',
 		'src/mark.c', '*is_lost = pg_atomic_read_u64(&entry->state) != WRITTEN(ticket);', '*is_lost = false;'
 	],
 	[
@@ -267,6 +270,83 @@ my @FAULTS = (
 	[
 		'one_mark', 'a statement has one mark', '046_settled',
 		'src/mark.c', 'if (snapshot->snapXactCompletionCount == 0)', 'if (true)'
+	],
+
+	# --- Barriers
+	[
+		'barrier_look', 'the tick has begun before a session looks for a change', 'memory',
+		'src/mint.c', 'pg_memory_barrier(); /* the tick has begun: see above */',
+		''
+	],
+	[
+		'barrier_noted', 'a change is noted before the latest tick is read', 'memory',
+		'src/lease/lease_table.c', 'pg_memory_barrier(); /* before the latest tick is read: see mint.c */',
+		''
+	],
+	[
+		'barrier_bounds', 'the horizon is read before the latest tick', 'memory',
+		'src/positions.h', 'pg_read_barrier(); *latest =',
+		'*latest ='
+	],
+	[
+		'barrier_opened', 'the bounds are raised before they are known', 'memory',
+		'src/horizon.c', 'pg_write_barrier(); pg_atomic_write_u32(&bounds->are_known,',
+		'pg_atomic_write_u32(&bounds->are_known,'
+	],
+	[
+		'barrier_known', 'who knows the bounds reads them later', 'memory',
+		'src/positions.h', 'pg_read_barrier(); return known;',
+		'return known;'
+	],
+	[
+		'barrier_slot_taken', 'a slot is taken before the latest tick is read', 'memory',
+		'src/sessions.c', 'pg_memory_barrier(); /* who found the slot free',
+		'/* who found the slot free'
+	],
+	[
+		'barrier_slot_cleared', 'a transaction is in the ring before its slot is cleared', 'memory',
+		'src/sessions.c', 'pg_write_barrier(); pg_atomic_write_u64(&my_slot->mark_tick, (uint64) NO_TICK);',
+		'pg_atomic_write_u64(&my_slot->mark_tick, (uint64) NO_TICK);'
+	],
+	[
+		'barrier_claimed', 'an entry is claimed before it is filled', 'memory',
+		'src/mark.c', 'pg_write_barrier(); entry->after =',
+		'entry->after ='
+	],
+	[
+		'barrier_filled', 'an entry is filled before it is written', 'memory',
+		'src/mark.c', 'pg_write_barrier(); pg_atomic_write_u64(&entry->state, WRITTEN(ticket));',
+		'pg_atomic_write_u64(&entry->state, WRITTEN(ticket));'
+	],
+	[
+		'barrier_moved', 'what leaves the table is in the ring before', 'memory',
+		'src/mark.c', 'pg_write_barrier(); pg_atomic_write_u32(&shared->prepared_count, count);',
+		'pg_atomic_write_u32(&shared->prepared_count, count);'
+	],
+	[
+		'barrier_raised', 'the latest tick is raised before the slots are read', 'memory',
+		'src/mark.c', 'learn_prepared(); pg_memory_barrier();',
+		'learn_prepared();'
+	],
+	[
+		'barrier_table_after_slots', 'the slots are read before the table', 'memory',
+		'src/mark.c', 'pg_read_barrier(); note_unseen_prepared(view, &first);',
+		'note_unseen_prepared(view, &first);'
+	],
+	[
+		'barrier_ring_after_table', 'the table is read before the ring', 'memory',
+		'src/mark.c', 'pg_read_barrier(); note_unseen_ended(view, &first);',
+		'note_unseen_ended(view, &first);'
+	],
+	[
+		'barrier_entry_read', 'an entry is written before it is read', 'memory',
+		'src/mark.c', 'pg_read_barrier(); copy->after =',
+		'copy->after ='
+	],
+	[
+		'barrier_entry_again', 'an entry is read before its state is read again', 'memory',
+		'src/mark.c', 'pg_read_barrier(); *is_lost =',
+		'*is_lost ='
 	],
 
 	# --- Layout and identity

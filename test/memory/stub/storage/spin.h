@@ -1,0 +1,2 @@
+/* spin.h -- see s_lock.h */
+#include "storage/s_lock.h"
