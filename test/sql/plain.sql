@@ -70,8 +70,8 @@ BEGIN
         n := n + 1;
         EXECUTE format('CREATE SCHEMA plain_%s', n);
         -- as if the file was run there
-        FOR file IN SELECT replace(pg_get_functiondef(oid), 'FUNCTION plain.', format('FUNCTION plain_%s.', n))
-                      FROM pg_proc WHERE pronamespace = 'plain'::regnamespace AND proname IN ('snowflake_plain_setup', 'snowflake_plain_layout') LOOP
+        FOR file IN SELECT regexp_replace(pg_get_functiondef(oid), '(FUNCTION |DEFAULT '')plain\.', format('\1plain_%s.', n), 'g')
+                      FROM pg_proc WHERE pronamespace = 'plain'::regnamespace AND proname IN ('snowflake_plain_setup', 'snowflake_plain_layout') ORDER BY proname LOOP
             EXECUTE file;
         END LOOP;
         EXECUTE format('SELECT plain_%s.snowflake_plain_setup(%L, %L)', n, l, '0');
@@ -150,15 +150,47 @@ SELECT plain.snowflake_plain_setup('twitter', '10');
 SELECT plain.snowflake_plain_setup('twitter', '1023, 7-8');
 
 -- a role that may execute the functions can mint, and can do nothing else; its own
--- operators are not called
+-- functions, operators and types of the same names are not used
 REVOKE CREATE ON SCHEMA plain FROM regress_plain;
 CREATE SCHEMA own AUTHORIZATION regress_plain;
 SET ROLE regress_plain;
-CREATE FUNCTION own.less(bigint, int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'called as %', current_user; END $$;
-CREATE OPERATOR own.<= (FUNCTION = own.less, LEFTARG = bigint, RIGHTARG = int);
-CREATE OPERATOR own.< (FUNCTION = own.less, LEFTARG = bigint, RIGHTARG = int);
+DO $$
+DECLARE
+    types text[] := '{int,bigint,float8,numeric,interval,timestamp,timestamptz,text,regclass,int[],bigint[]}';
+    name  text;
+    other text;
+    type  text;
+BEGIN
+    EXECUTE (SELECT string_agg(format('CREATE FUNCTION own.trap(%s, %s) RETURNS boolean LANGUAGE plpgsql AS $f$ BEGIN RAISE EXCEPTION ''called as %%'', current_user; END $f$', a, b), ';')
+               FROM unnest(types) AS a, unnest(types) AS b);
+    FOR name IN SELECT DISTINCT m[1] FROM pg_proc, regexp_matches(prosrc, '[-+*/%<>=|&]+', 'g') AS m
+                 WHERE pronamespace = 'plain'::regnamespace AND m[1] IN (SELECT oprname FROM pg_operator) LOOP
+        EXECUTE (SELECT string_agg(format('CREATE OPERATOR own.%s (FUNCTION = own.trap, LEFTARG = %s, RIGHTARG = %s)', name, a, b), ';')
+                   FROM unnest(types) AS a, unnest(types) AS b);
+    END LOOP;
+    FOR name IN SELECT DISTINCT m[1] FROM pg_proc, regexp_matches(prosrc, '([a-z_]+)\(', 'g') AS m
+                 WHERE pronamespace = 'plain'::regnamespace AND m[1] IN (SELECT proname FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace) LOOP
+        FOREACH type IN ARRAY types LOOP
+            EXECUTE format('CREATE FUNCTION own.%I(%s) RETURNS boolean LANGUAGE plpgsql AS $f$ BEGIN RAISE EXCEPTION ''called as %%'', current_user; END $f$', name, type);
+            FOREACH other IN ARRAY types LOOP
+                EXECUTE format('CREATE FUNCTION own.%I(%s, %s) RETURNS boolean LANGUAGE plpgsql AS $f$ BEGIN RAISE EXCEPTION ''called as %%'', current_user; END $f$', name, type, other);
+            END LOOP;
+        END LOOP;
+    END LOOP;
+    FOR name IN SELECT DISTINCT m[1] FROM pg_proc, regexp_matches(prosrc, '[a-z0-9]+', 'g') AS m
+                 WHERE pronamespace = 'plain'::regnamespace AND m[1] IN (SELECT typname FROM pg_type WHERE typtype = 'b') AND m[1] <> ALL ('{date,interval,timestamp,time}') LOOP
+        EXECUTE format('CREATE TYPE own.%I AS ENUM ()', name);
+    END LOOP;
+END
+$$;
+SELECT count(*) > 1500 AS traps FROM pg_proc WHERE pronamespace = 'own'::regnamespace;
+CREATE TABLE own.answers AS SELECT n, 1541815603606036480 + n AS id FROM generate_series(1, 3) AS n;
 SET search_path = own, pg_catalog;
-SELECT plain.snowflake_nextval(7) > 0, plain.snowflake_nextval() > 0;
+SELECT plain.snowflake_nextval(7) OPERATOR(pg_catalog.>) 0, plain.snowflake_nextval() OPERATOR(pg_catalog.>) 0;
+SELECT plain.snowflake_timestamp(id), plain.snowflake_timestamp(id, 'sonyflake'), plain.snowflake_shard(id), plain.snowflake_shard(id, 'discord'), plain.snowflake_sequence(id),
+       plain.snowflake_decode(id), plain.snowflake_encode(plain.snowflake_timestamp(id), 5, 6), plain.snowflake_floor(plain.snowflake_timestamp(id)),
+       plain.snowflake_ceil(plain.snowflake_timestamp(id)), plain.snowflake_ceil(plain.snowflake_timestamp(id), 'discord'), plain.snowflake_from_base32(plain.snowflake_to_base32(id)),
+       plain.snowflake_from_base58(plain.snowflake_to_base58(id)), plain.snowflake_from_base62(plain.snowflake_to_base62(id)) FROM answers WHERE n OPERATOR(pg_catalog.=) 1;
 RESET search_path;
 SELECT nextval('plain.snowflake_shard_7');
 SELECT setval('plain.snowflake_open_7', 1);
@@ -172,8 +204,22 @@ REVOKE EXECUTE ON FUNCTION plain.snowflake_nextval(int) FROM PUBLIC;
 SET ROLE regress_plain;
 SELECT plain.snowflake_nextval(7);
 RESET ROLE;
-DROP OWNED BY regress_plain;
+DROP OWNED BY regress_plain CASCADE;
 DROP ROLE regress_plain;
+
+-- another name for the schema, and who called by that of the function goes on
+CREATE TABLE renamed (id bigint DEFAULT plain.snowflake_nextval(), at timestamptz GENERATED ALWAYS AS (plain.snowflake_timestamp(id)) STORED);
+BEGIN;
+ALTER SCHEMA plain RENAME TO "a line b";
+SELECT "a line b".snowflake_plain_setup(layout, array_to_string(shards, ',')) FROM "a line b".snowflake_plain;
+COMMIT;
+INSERT INTO renamed DEFAULT VALUES RETURNING snowflake_shard(id) IN (7, 8, 1023) AS minted, at = snowflake_timestamp(id) AS same;
+BEGIN;
+ALTER SCHEMA "a line b" RENAME TO plain;
+SELECT plain.snowflake_plain_setup(layout, array_to_string(shards, ',')) FROM plain.snowflake_plain;
+COMMIT;
+INSERT INTO renamed DEFAULT VALUES RETURNING snowflake_shard(id) IN (7, 8, 1023) AS minted, at = snowflake_timestamp(id) AS same;
+DROP TABLE renamed;
 
 -- each object has a comment
 SELECT oid::regprocedure AS undescribed FROM pg_proc WHERE pronamespace = 'plain'::regnamespace AND obj_description(oid, 'pg_proc') IS NULL

@@ -19,7 +19,7 @@ use Test::More;
 
 my $ENOUGH = $ENV{SNOWFLAKE_PLAIN_IDS} // 100_000;
 my $MINT = 'plain.snowflake_nextval()';
-my $file = slurp_file("$FindBin::RealBin/../../sql/snowflake_plain--1.0.sql");
+my $file = slurp_file("$FindBin::RealBin/../../sql/snowflake_plain.sql");
 
 # A server whose clock can be moved, with snowflake_plain.
 sub plain_server
@@ -78,6 +78,16 @@ $node->safe_psql('postgres', 'INSERT INTO log (n) SELECT generate_series(1, 1000
 mint_log_is_sound($node, 'log', $sessions * ($BURSTS + 1000) + 10000, label => '64 sessions');
 is(count_of($node, "log WHERE plain.snowflake_shard(id) <> 5 OR plain.snowflake_timestamp(id) > clock_timestamp()"), 0,
 	'64 sessions: on their shard, and none later than the clock');
+
+# --- Nothing is sent to a client while the sequence is moved: one that does not read would
+# --- keep the gate locked.  Each step of a transaction would be told.
+
+for my $sets ('', 'plain.snowflake_plain_move(5, true), ')
+{
+	$node->psql('postgres', "SELECT pg_sleep(0.05);\nSET client_min_messages = debug5;\nSELECT $sets$MINT;", stderr => \my $told);
+	like($told, qr/StartTransaction/, 'a client is told all');
+	unlike($told, qr/SubTransaction/, 'but nothing while the sequence is moved');
+}
 
 # --- Exhausted ticks: two ids in 10 ms.  What is too much for a tick waits for the next.
 

@@ -15,7 +15,7 @@ use Time::HiRes qw(sleep);
 use Test::More;
 
 my $page = page_text('doc/managed.md');
-my $file = slurp_file("$FindBin::RealBin/../../sql/snowflake_plain--1.0.sql");
+my $file = slurp_file("$FindBin::RealBin/../../sql/snowflake_plain.sql");
 my $node = new_server('managed', conf => "timezone = 'UTC'\nsnowflake.shards = '6'");
 
 # As the page says, by a role that owns its database and nothing else.

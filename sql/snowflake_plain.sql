@@ -1,4 +1,4 @@
-/* snowflake_plain--1.0.sql */
+/* snowflake_plain.sql */
 
 -- The ids of snowflake in SQL and PL/pgSQL alone, for servers that take no C
 -- extension.  Run this file in any way: paste it, put it into a migration, or say
@@ -57,17 +57,25 @@
 -- finds the gate locked waits for it with a lock that all who wait get at once.  Nobody
 -- waits for anything else with the gate locked.
 --
+-- Nothing is sent to a client with the gate locked either: one that does not read
+-- would keep it.  Whatever client_min_messages says, step 4 sends errors alone, and
+-- those when it has left the gate.
+--
 -- A note about rights: snowflake_nextval() runs as its owner, so that callers need
--- EXECUTE alone, and cannot touch the sequences.  It names the schema of each operator,
--- because it has the caller's search_path: one of its own would cost as much as the id.
+-- EXECUTE alone, and cannot touch the sequences.
+--
+-- A note about names: a function either has a search_path of its own, or names the
+-- schema of all that it uses, because it has the caller's search_path: one of its own
+-- would cost as much as the id, or keep the planner out.  In the texts below {schema}
+-- stands for that of all functions, and {+} for OPERATOR(pg_catalog.+).
 
 -- A layout as numbers: the epoch (microseconds since 2000-01-01 UTC), the length of a
 -- tick (microseconds), the shift of the timestamp, bits and shift of the shard, bits and
 -- shift of the sequence number, the last tick that is minted in, and the first and the
 -- last tick whose time a server can hold.
-CREATE FUNCTION snowflake_plain_layout(layout text) RETURNS bigint[]
+CREATE FUNCTION snowflake_plain_layout(layout pg_catalog.text) RETURNS bigint[]
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
-    SET search_path = pg_catalog, pg_temp
+    SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on
 AS $$
 DECLARE
     specification text := CASE layout
@@ -169,17 +177,18 @@ BEGIN
         trunc(last_mint), div(least_us - epoch, unit), least(div(greatest_us - epoch, unit), 9223372036854775806)]::bigint[];
 END
 $$;
-COMMENT ON FUNCTION snowflake_plain_layout(text) IS 'a layout as numbers, for the other functions';
+COMMENT ON FUNCTION snowflake_plain_layout(pg_catalog.text) IS 'a layout as numbers, for the other functions';
 
 -- Make the sequences and the functions.  Calling it again adds shards, and lets no
--- other than the last call's be minted on; it moves no sequence.
-CREATE FUNCTION snowflake_plain_setup(layout text, shards text) RETURNS void
+-- other than the last call's be minted on; it moves no sequence.  The last argument is
+-- never given: its default tells the schema, which the server keeps by number.
+CREATE FUNCTION snowflake_plain_setup(layout pg_catalog.text, shards pg_catalog.text,
+        neighbour pg_catalog.regprocedure DEFAULT 'snowflake_plain_layout(pg_catalog.text)') RETURNS pg_catalog.void
     LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
-    SET search_path = pg_catalog, pg_temp SET client_min_messages = warning
+    SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on SET client_min_messages = warning
 AS $setup$
 DECLARE
-    context   text;
-    schema    text;
+    schema    text := (SELECT quote_ident(nspname) FROM pg_proc JOIN pg_namespace AS n ON n.oid = pronamespace WHERE pg_proc.oid = neighbour);
     numbers   bigint[];
     element   text;
     range     text[];
@@ -191,12 +200,9 @@ DECLARE
     code      text;
     variant   text;
     form      text[];
+    parts     jsonb;
+    quote     text := '$f$';
 BEGIN
-    -- the schema of this function is that of all others
-    GET DIAGNOSTICS context = PG_CONTEXT;
-    SELECT quote_ident(nspname) INTO STRICT schema
-      FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = pronamespace
-     WHERE p.oid = (regexp_match(context, 'function (.*?) line'))[1]::regprocedure;
     IF EXISTS (SELECT FROM pg_extension WHERE extname = 'snowflake' AND extnamespace = schema::regnamespace) THEN
         RAISE duplicate_object USING
             MESSAGE = format('extension "snowflake" is in schema %s, with functions of the same names', schema),
@@ -268,19 +274,19 @@ BEGIN
 
 CREATE OR REPLACE FUNCTION {schema}.snowflake_plain_time(id bigint, l bigint[]) RETURNS timestamptz
     LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $f$
-SELECT CASE WHEN id >> l[3]::int < l[9] THEN '-infinity'::timestamptz
-            WHEN id >> l[3]::int > l[10] THEN 'infinity'::timestamptz
-            ELSE timezone('UTC', timestamp '2000-01-01'
-                + (((id >> l[3]::int) * l[2] + l[1]) / 86400000000) * interval '1 day'
-                + (((id >> l[3]::int) * l[2] + l[1]) % 86400000000) * interval '1 microsecond') END
+SELECT CASE WHEN (id {>>} l[3]::int) {<} l[9] THEN '-infinity'::pg_catalog.timestamptz
+            WHEN (id {>>} l[3]::int) {>} l[10] THEN 'infinity'::pg_catalog.timestamptz
+            ELSE pg_catalog.timezone('UTC', timestamp '2000-01-01'
+                {+} ((((id {>>} l[3]::int) {*} l[2] {+} l[1]) {/} 86400000000)::double precision {*} interval '1 day')
+                {+} ((((id {>>} l[3]::int) {*} l[2] {+} l[1]) {%} 86400000000)::double precision {*} interval '1 microsecond')) END
 $f$;
 CREATE OR REPLACE FUNCTION {schema}.snowflake_plain_shard(id bigint, l bigint[]) RETURNS int
     LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $f$
-SELECT ((id >> l[5]::int) & ((1::bigint << l[4]::int) - 1))::int
+SELECT ((id {>>} l[5]::int) {&} ((1::bigint {<<} l[4]::int) {-} 1))::int
 $f$;
 CREATE OR REPLACE FUNCTION {schema}.snowflake_plain_sequence(id bigint, l bigint[]) RETURNS int
     LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $f$
-SELECT ((id >> l[7]::int) & ((1::bigint << l[6]::int) - 1))::int
+SELECT ((id {>>} l[7]::int) {&} ((1::bigint {<<} l[6]::int) {-} 1))::int
 $f$;
 
 -- making ids
@@ -338,7 +344,7 @@ CREATE OR REPLACE FUNCTION {schema}.snowflake_floor(ts timestamptz%1$s) RETURNS 
     LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $f$ SELECT {schema}.snowflake_plain_encode(ts, 0, 0, %2$s, %3$s) $f$;
 CREATE OR REPLACE FUNCTION {schema}.snowflake_ceil(ts timestamptz%1$s) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $f$
-SELECT {schema}.snowflake_plain_encode(ts, 0, 0, %2$s, %3$s) | ((1::bigint << (%2$s)[3]::int) - 1)
+SELECT {schema}.snowflake_plain_encode(ts, 0, 0, %2$s, %3$s) {|} ((1::bigint {<<} (%2$s)[3]::int) {-} 1)
 $f$;
 COMMENT ON FUNCTION {schema}.snowflake_timestamp(bigint%4$s) IS 'creation time of an id';
 COMMENT ON FUNCTION {schema}.snowflake_shard(bigint%4$s) IS 'shard of an id';
@@ -403,7 +409,7 @@ $f$;
 
 $template$;
     FOREACH form SLICE 1 IN ARRAY ARRAY[
-        ['base32', '0123456789ABCDEFGHJKMNPQRSTVWXYZ', '13', $x$translate(upper(id), 'ILO', '110')$x$],
+        ['base32', '0123456789ABCDEFGHJKMNPQRSTVWXYZ', '13', $x$pg_catalog.translate(id, 'abcdefghijklmnopqrstuvwxyzILO', 'ABCDEFGH1JK1MN0PQRSTUVWXYZ110')$x$],
         ['base58', '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz', '11', 'id'],
         ['base62', '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz', '11', 'id']] LOOP
         code := code || format($template$
@@ -440,10 +446,10 @@ $f$;
 
 -- Step 4: move the sequence up to the clock.  "patient" waits for its turn at the gate.
 CREATE OR REPLACE FUNCTION {schema}.snowflake_plain_move(shard int, patient boolean) RETURNS void
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $f$
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET client_min_messages = error AS $f$
 DECLARE
-    ids      regclass := '{schema_literal}.snowflake_shard_' || shard;
-    open     regclass := '{schema_literal}.snowflake_open_' || shard;
+    ids      regclass := {ids_name} || shard;
+    open     regclass := {open_name} || shard;
     sessions bigint := (SELECT sum(setting::int) FROM pg_settings WHERE name IN ('max_connections', 'max_worker_processes',
                         'max_wal_senders', 'autovacuum_max_workers', 'autovacuum_worker_slots'));
     tick     bigint;
@@ -503,7 +509,7 @@ BEGIN
     LOOP
         us := (tick - {schema}.snowflake_plain_now()) * {unit};
         IF us > greatest(10000000, 2 * {unit}) THEN
-            PERFORM setval(('{schema_literal}.snowflake_open_' || shard)::regclass, 0, false);
+            PERFORM setval(({open_name} || shard)::regclass, 0, false);
             RAISE system_error USING
                 MESSAGE = format('clock is %s s behind the last snowflake id', us / 1000000),
                 HINT = 'Check the server''s time synchronization. Minting goes on by itself when the clock has caught up. '
@@ -518,40 +524,40 @@ $f$;
 $template$;
     -- the rule, for a shard that is named and for the only one
     FOREACH form SLICE 1 IN ARRAY ARRAY[
-        ['shard int', 'shard', $x$pg_catalog.concat('{schema_literal}.snowflake_shard_', shard)::pg_catalog.regclass$x$, $x$pg_catalog.concat('{schema_literal}.snowflake_open_', shard)::pg_catalog.regclass$x$, $x$
+        ['shard int', 'shard', 'pg_catalog.concat({open_name}, shard)::pg_catalog.regclass', 'pg_catalog.concat({ids_name}, shard)::pg_catalog.regclass', $x$
     IF shard {<>} ALL {own} THEN
         RAISE insufficient_privilege USING
             MESSAGE = pg_catalog.format('shard %s is not one of this server''s', shard),
             DETAIL = 'snowflake_plain_setup was given {own_text}.',
             HINT = 'Call snowflake_nextval() without an argument to mint on this server''s own shards.';
     END IF;$x$],
-        ['', own[1]::text, $x$'{schema_literal}.snowflake_shard_{mine}'$x$, $x$'{schema_literal}.snowflake_open_{mine}'$x$, '']] LOOP
-        code := code || replace(replace(replace(replace(replace($template$
-CREATE OR REPLACE FUNCTION {schema}.snowflake_nextval({arguments}) RETURNS bigint
+        ['', own[1]::text, '{first_open}', '{first_ids}', '']] LOOP
+        code := code || format($template$
+CREATE OR REPLACE FUNCTION {schema}.snowflake_nextval(%1$s) RETURNS bigint
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER AS $f$
 DECLARE
     c       bigint;
     behind  bigint;                     -- ticks
     patient boolean := false;
-BEGIN{check}
+BEGIN%5$s
     LOOP
-        IF pg_catalog.pg_sequence_last_value({open}) IS NOT NULL THEN
-            c := pg_catalog.nextval({ids});
+        IF pg_catalog.pg_sequence_last_value(%3$s) IS NOT NULL THEN
+            c := pg_catalog.nextval(%4$s);
             behind := (((pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) {*} 1000000)::bigint {-} {epoch}) {/} {unit})
                 {-} (c {>>} {sequence_bits});
             IF behind {<=} {late} THEN
                 IF behind {<} 0 THEN
-                    PERFORM {schema}.snowflake_plain_wait({mine}, c {>>} {sequence_bits}, true);
+                    PERFORM {schema}.snowflake_plain_wait(%2$s, c {>>} {sequence_bits}, true);
                 END IF;
-                RETURN ((c {>>} {sequence_bits}) {<<} {time_shift}) {|} ({mine}::bigint {<<} {shard_shift}) {|} ((c {&} {mask}) {<<} {sequence_shift});
+                RETURN ((c {>>} {sequence_bits}) {<<} {time_shift}) {|} (%2$s::bigint {<<} {shard_shift}) {|} ((c {&} {mask}) {<<} {sequence_shift});
             END IF;
         END IF;
-        PERFORM {schema}.snowflake_plain_move({mine}, patient);
+        PERFORM {schema}.snowflake_plain_move(%2$s, patient);
         patient := true;
     END LOOP;
 END
 $f$;
-$template$, '{arguments}', form[1]), '{check}', form[5]), '{open}', form[4]), '{ids}', form[3]), '{mine}', form[2]);
+$template$, form[1], form[2], form[3], form[4], form[5]);
     END LOOP;
     IF cardinality(own) > 1 THEN
         code := code || $template$
@@ -578,26 +584,33 @@ REVOKE ALL ON TABLE {schema}.snowflake_plain FROM PUBLIC;
 REVOKE ALL ON FUNCTION {schema}.snowflake_plain_move(int, boolean), {schema}.snowflake_plain_wait(int, bigint, boolean) FROM PUBLIC;
 
 $template$;
-    FOREACH form SLICE 1 IN ARRAY ARRAY[
-        ['schema_literal', replace(schema, '''', '''''')],
-        ['schema', schema],
-        ['layout_numbers', quote_literal(numbers::text) || '::bigint[]'],
-        ['layout_name', quote_literal(layout)],
-        ['own_text', array_to_string(own, ', ')],
-        ['own', format('(%L::int[])', own)],
-        ['count', cardinality(own)::text],
-        ['epoch', (numbers[1] + 946684800000000)::text],
-        ['unit', numbers[2]::text],
-        ['time_shift', numbers[3]::text],
-        ['shard_shift', numbers[5]::text],
-        ['sequence_bits', numbers[6]::text],
-        ['sequence_shift', numbers[7]::text],
-        ['last_tick', numbers[8]::text],
-        ['mask', mask::text],
-        ['late', (16000 / numbers[2])::text]] LOOP
-        code := replace(code, '{' || form[1] || '}', form[2]);
+    parts := jsonb_build_object(
+        'schema', schema,
+        'ids_name', quote_literal(schema || '.snowflake_shard_'),
+        'open_name', quote_literal(schema || '.snowflake_open_'),
+        'first_ids', quote_literal(format('%s.snowflake_shard_%s', schema, own[1])),
+        'first_open', quote_literal(format('%s.snowflake_open_%s', schema, own[1])),
+        'layout_numbers', quote_literal(numbers::text) || '::bigint[]',
+        'layout_name', quote_literal(layout),
+        'own_text', array_to_string(own, ', '),
+        'own', format('(%L::int[])', own),
+        'count', cardinality(own),
+        'epoch', numbers[1] + 946684800000000,
+        'unit', numbers[2],
+        'time_shift', numbers[3],
+        'shard_shift', numbers[5],
+        'sequence_bits', numbers[6],
+        'sequence_shift', numbers[7],
+        'last_tick', numbers[8],
+        'mask', mask,
+        'late', 16000 / numbers[2]);
+    -- what is put in is not looked at again, whatever a schema is called, and ends no body
+    WHILE strpos(schema, quote) > 0 LOOP
+        quote := replace(quote, 'f', 'ff');
     END LOOP;
-    EXECUTE regexp_replace(code, '\{(\W+)\}', 'OPERATOR(pg_catalog.\1)', 'g');
+    EXECUTE (SELECT string_agg(CASE WHEN n % 2 = 1 THEN replace(part, '$f$', quote)
+                                    ELSE coalesce(parts ->> part, format('OPERATOR(pg_catalog.%s)', part)) END, '' ORDER BY n)
+               FROM regexp_split_to_table(code, '[{}]') WITH ORDINALITY AS split (part, n));
 END
 $setup$;
-COMMENT ON FUNCTION snowflake_plain_setup(text, text) IS 'make the sequences and the functions that mint ids of a layout on this server''s shards';
+COMMENT ON FUNCTION snowflake_plain_setup(pg_catalog.text, pg_catalog.text, pg_catalog.regprocedure) IS 'make the sequences and the functions that mint ids of a layout on this server''s shards';
