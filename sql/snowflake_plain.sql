@@ -629,7 +629,8 @@ END
 $f$;
 
 $template$;
-    -- the rule, for a shard that is named and for the only one
+    -- the rule, for a shard that is named and for the only one; always in PL/pgSQL, because a
+    -- call that begins while a function gets another language takes the text for the old one's
     FOREACH form SLICE 1 IN ARRAY ARRAY[
         ['shard int', 'shard', 'pg_catalog.concat({open_name}, shard)::pg_catalog.regclass', 'pg_catalog.concat({ids_name}, shard)::pg_catalog.regclass', $x$
     IF shard {<>} ALL {own} THEN
@@ -672,8 +673,10 @@ $template$, form[1], form[2], form[3], form[4], form[5]);
     IF cardinality(own) > 1 THEN
         code := code || $template$
 CREATE OR REPLACE FUNCTION {schema}.snowflake_nextval() RETURNS bigint
-    LANGUAGE sql VOLATILE PARALLEL UNSAFE AS $f$
-SELECT {schema}.snowflake_nextval({own}[1 {+} (pg_catalog.pg_backend_pid() {%} {count})])
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE AS $f$
+BEGIN
+    RETURN {schema}.snowflake_nextval({own}[1 {+} (pg_catalog.pg_backend_pid() {%} {count})]);
+END
 $f$;
 $template$;
     END IF;
