@@ -46,10 +46,12 @@ OBJS = \
 	src/lease/registry_answer.o
 
 # The script of the extension is put together of its parts: core.sql is what src/
-# does, the others need no C.
+# does, the others need no C.  That of snowflake_plain is the file that one pastes,
+# with the schema of each name.
 SQL_PARTS  = core tables marks partitions layout_change keys audit check dependents end
 DATA_built = sql/snowflake--1.0.sql
-DATA       = $(patsubst $(srcdir)/%,%,$(wildcard $(srcdir)/sql/snowflake--*--*.sql $(srcdir)/sql/snowflake_registry--*.sql $(srcdir)/sql/snowflake_plain--*.sql))
+DATA_built += sql/snowflake_plain--1.0.sql
+DATA       = $(patsubst $(srcdir)/%,%,$(wildcard $(srcdir)/sql/snowflake--*--*.sql $(srcdir)/sql/snowflake_registry--*.sql $(srcdir)/sql/snowflake_plain--*--*.sql))
 PGFILEDESC = "snowflake - 64-bit time-ordered ids"
 
 # Only what the server calls is visible to other libraries.  The headers of 15 do
@@ -99,8 +101,16 @@ include $(PGXS)
 # header.
 $(OBJS) $(OBJS:.o=.bc): $(wildcard $(srcdir)/src/*.h $(srcdir)/src/lease/*.h) $(srcdir)/Makefile
 
-$(DATA_built): $(SQL_PARTS:%=$(srcdir)/sql/snowflake/%.sql) $(srcdir)/Makefile
+sql/snowflake--1.0.sql: $(SQL_PARTS:%=$(srcdir)/sql/snowflake/%.sql) $(srcdir)/Makefile
 	awk 'FNR == 1 && NR > 1 { print "" } { print }' $(filter %.sql,$^) >$@
+
+# Pasted, a name is that of the first schema in search_path.  In a script the server
+# puts a schema in the place of @extschema@, and nothing else is looked up there.
+sql/snowflake_plain--1.0.sql: $(srcdir)/sql/snowflake_plain.sql $(srcdir)/Makefile
+	{ \
+		echo 'SET LOCAL search_path = pg_catalog, pg_temp;'; \
+		sed -E "s/( FUNCTION | DEFAULT ')snowflake_/\\1@extschema@.snowflake_/" $<; \
+	} >$@
 
 # A build outside the source tree (make -f .../Makefile VPATH=...) needs the
 # directories for what it makes, and its tests what they compare with.

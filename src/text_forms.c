@@ -157,31 +157,31 @@ pg_noreturn static void
 report_text(const TextForm *form, TextFault fault, const char *text,
 			size_t length, int at)
 {
-	int	 quotable = layout_quotable(text, text + length);
+	char quote[LAYOUT_QUOTE_SIZE] = "";
 	char culprit[16] = ""; /* quoted, or as the byte that it begins with */
 
+	layout_quote(text, text + length, quote);
 	if (at < length)
 		snprintf(culprit, sizeof(culprit),
-				 quotable > at ? "\"%c\"" : "byte 0x%02x",
+				 layout_quotable(text + at, text + at + 1) > 0 ? "\"%c\"" :
+																 "byte 0x%02x",
 				 (unsigned char) text[at]);
 	if (fault == TEXT_TOO_GREAT)
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("%s text \"%.*s\" is out of range", form->name,
-						quotable, text),
+				 errmsg("%s text \"%s\" is out of range", form->name, quote),
 				 errdetail("Character %d, %s, takes it past \"%s\", the last "
 						   "text of 64 bits.",
 						   at + 1, culprit, form->last)));
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
-			 errmsg("invalid %s text \"%.*s\"", form->name, quotable, text),
-			 fault == TEXT_SHORT ?
-				 errdetail("Character %d is missing.", at + 1) :
-				 errdetail("Character %d, %s, is %s.", at + 1, culprit,
-						   fault == TEXT_LONG ? "past the end" :
-												"not in the alphabet"),
-			 errhint("A %s text is exactly %d characters of \"%s\".",
-					 form->name, form_width(form), form->alphabet)));
+	ereport(ERROR, (errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
+					errmsg("invalid %s text \"%s\"", form->name, quote),
+					fault == TEXT_SHORT ?
+						errdetail("Character %d is missing.", at + 1) :
+						errdetail("Character %d, %s, is %s.", at + 1, culprit,
+								  fault == TEXT_LONG ? "past the end" :
+													   "not in the alphabet"),
+					errhint("A %s text is exactly %d characters of \"%s\".",
+							form->name, form_width(form), form->alphabet)));
 }
 
 static Datum

@@ -1,7 +1,7 @@
 /*
  * plain.pml -- the rule of snowflake_plain, for one shard
  *
- * Sessions that mint as the head of sql/snowflake_plain--1.0.sql says, each stopped
+ * Sessions that mint as the head of sql/snowflake_plain.sql says, each stopped
  * at any step for any time, cancelled or ended at any step; a clock that goes where
  * it likes; and a crash that loses any WAL.  An id is a position here; none may be
  * minted twice.

@@ -18,7 +18,8 @@ INSERT INTO times VALUES ('2010-11-04 01:42:54.657+00'), ('2026-01-01 00:00:00.0
 INSERT INTO times SELECT timestamptz '2015-01-01' + n * n * interval '71 hours 13.456789 s' FROM generate_series(1, 5) AS n;
 
 CREATE TABLE layouts (layout text);
-INSERT INTO layouts VALUES ('twitter'), ('discord'), ('instagram'), ('sonyflake'), ('sonyflake2'), ('pgedge'), ('mastodon'), ('clickhouse'), ('pgdog'), ('pgdog_compact'),
+INSERT INTO layouts SELECT name FROM snowflake_layouts WHERE name IS NOT NULL;     -- each preset of C
+INSERT INTO layouts VALUES
     ('epoch=2024-01-01T00:00:00Z unit=1ms fields=timestamp:41,shard:10,sequence:12'),
     ('fields=timestamp:30,sequence:20,worker:3,process:3 unit=1s   epoch=2024-02-29'),
     ('epoch=2020-06-01T12:34:56.000789Z unit=250us fields=timestamp:50,sequence:13'),
@@ -26,14 +27,19 @@ INSERT INTO layouts VALUES ('twitter'), ('discord'), ('instagram'), ('sonyflake'
     ('epoch=1999-01-01T00:00:00.5Z unit=1us fields=timestamp:53,node:5,sequence:6'),
     ('epoch=2024-01-01 unit=1ms fields=timestamp:42,shard:10,sequence:12');
 
--- What a call gives, or its SQLSTATE.
+-- What a call gives, or its error.
 CREATE FUNCTION answer(call text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE answer text;
+DECLARE
+    answer text;
+    detail text;
+    hint   text;
 BEGIN
     EXECUTE 'SELECT ' || call INTO answer;
     RETURN answer;
 EXCEPTION WHEN OTHERS THEN
-    RETURN SQLSTATE;
+    GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+    -- plain quotes a layout as it was given
+    RETURN concat_ws(' / ', SQLSTATE, SQLERRM, regexp_replace(detail, '^Layout "[^"]*=[^"]*"', 'Layout'), hint);
 END
 $$;
 
@@ -52,6 +58,25 @@ SELECT call, answer(format(call, 'public', suffix)), answer(format(call, prefix,
 $$;
 
 SELECT plain.snowflake_plain_setup('twitter', '5');
+
+-- ids at random, and at each edge of each layout: the first and the last tick of a time,
+-- of minting, of all, and that of 2000
+CREATE TABLE edges AS
+SELECT layout, (tick << l[3]::int) | (low & ((1::bigint << l[3]::int) - 1)) AS id
+  FROM (SELECT layout, plain.snowflake_plain_layout(layout) AS l FROM layouts) AS s,
+       unnest(ARRAY[l[8], l[9], l[10], l[11], 0, (9223372036854775807 >> l[3]::int), ((-9223372036854775808) >> l[3]::int)]) AS edge,
+       LATERAL (SELECT edge + n FROM generate_series(-2, 2) AS n WHERE edge::numeric + n BETWEEN -9223372036854775808 AND 9223372036854775807) AS ticks (tick),
+       unnest(ARRAY[0, -1, hashint8extended(tick, 2)]) AS low
+UNION ALL
+SELECT layout, hashint8extended(n, 3) >> n % 64 FROM layouts, generate_series(1, 320) AS n;
+SELECT count(*) > 6000 AS many FROM edges;
+SELECT layout, id, c, p FROM edges, LATERAL (SELECT snowflake_decode(id, layout)::text, plain.snowflake_decode(id, layout)::text) AS answers (c, p)
+ WHERE c <> p ORDER BY layout, id LIMIT 20;
+SELECT DISTINCT layout, call, answer(format(call, 'public')), answer(format(call, 'plain')) AS plain
+  FROM edges, LATERAL (SELECT snowflake_timestamp(id, layout)) AS at (ts), unnest(ARRAY[-1, 0, 1]) AS us,
+       unnest('{floor,ceil}'::text[]) AS function,
+       LATERAL (SELECT format('%%s.snowflake_%s(%L::timestamptz + %L, %L)::bigint::text', function, ts, us || ' us', layout)) AS calls (call)
+ WHERE hashint8(id) % 7 = 0 AND answer(format(call, 'public')) IS DISTINCT FROM answer(format(call, 'plain')) ORDER BY 1, 2 LIMIT 20;
 SELECT layout, d.* FROM layouts, differences('plain', format(', %L', layout)) AS d LIMIT 20;
 SELECT count(DISTINCT answer(format('snowflake_timestamp(%s, %L)', id, layout))) > 200 AS many FROM ids, layouts;
 
@@ -59,6 +84,7 @@ SELECT count(DISTINCT answer(format('snowflake_timestamp(%s, %L)', id, layout)))
 SELECT * FROM differences('plain', '') LIMIT 20;
 
 -- other layouts, each in a schema of its own
+CREATE TABLE minting (name text, layout text, shard int);
 DO $$
 DECLARE
     l   text;
@@ -70,11 +96,12 @@ BEGIN
         n := n + 1;
         EXECUTE format('CREATE SCHEMA plain_%s', n);
         -- as if the file was run there
-        FOR file IN SELECT replace(pg_get_functiondef(oid), 'FUNCTION plain.', format('FUNCTION plain_%s.', n))
-                      FROM pg_proc WHERE pronamespace = 'plain'::regnamespace AND proname IN ('snowflake_plain_setup', 'snowflake_plain_layout') LOOP
+        FOR file IN SELECT regexp_replace(pg_get_functiondef(oid), '(FUNCTION |DEFAULT '')plain\.', format('\1plain_%s.', n), 'g')
+                      FROM pg_proc WHERE pronamespace = 'plain'::regnamespace AND proname IN ('snowflake_plain_setup', 'snowflake_plain_layout') ORDER BY proname LOOP
             EXECUTE file;
         END LOOP;
-        EXECUTE format('SELECT plain_%s.snowflake_plain_setup(%L, %L)', n, l, '0');
+        INSERT INTO minting VALUES ('plain_' || n, l, CASE WHEN (plain.snowflake_plain_layout(l))[4] > 0 THEN n ELSE 0 END);
+        EXECUTE format('SELECT plain_%s.snowflake_plain_setup(%L, shard::text) FROM minting WHERE layout = %2$L', n, l);
         EXECUTE format('CREATE FUNCTION plain_%s.differs(bigint) RETURNS boolean LANGUAGE sql AS %L', n,
             format('SELECT (plain_%s.snowflake_decode($1))::text <> (snowflake_decode($1, %L))::text', n, l));
         EXECUTE format('SELECT count(*) FROM ids WHERE plain_%s.differs(id)', n) INTO d;
@@ -95,9 +122,19 @@ SELECT t, form, answer(format('plain.snowflake_from_%s(%L)', form, t)) IS NOT DI
   FROM unnest('{"",0,04W86BB0G4007,04w86bb0g4oo7,O4W86BB0G4007,04W86BB0G400U,04W86BB0G40077,FZZZZZZZZZZZZ,G000000000000,jpXCZedGfVQ,jpXCZedGfVR,LygHa16AHYF,LygHa16AHYG," 4W86BB0G4007"}'::text[]) AS t,
        unnest('{base32,base58,base62}'::text[]) AS form
  WHERE answer(format('plain.snowflake_from_%s(%L)', form, t)) IS DISTINCT FROM answer(format('snowflake_from_%s(%L)::bigint', form, t));
+-- characters at random, and any in each place
+SELECT form, t, answer(format('plain.snowflake_from_%s(%L)', form, t)) AS plain, answer(format('snowflake_from_%s(%L)::bigint', form, t)) AS c
+  FROM unnest('{base32,base58,base62}'::text[]) AS form,
+       (SELECT string_agg(CASE WHEN hashint4(i * n) % 5 = 0 AND n % 3 > 0 THEN (ARRAY['u', 'L', E'\\', '"', ' ', E'\n', E'\x7f', 'é', 'ſ', 'ı', '😀', '%'])[1 + abs(hashint4(i + n)) % 12]
+                               ELSE substr('0123456789ABCDEFGHJKMNPQRSTVWXYZ', 1 + abs(hashint4(i * 31 + n)) % 32, 1) END, '') AS t
+          FROM generate_series(1, 400) AS n, generate_series(1, 10 + n % 5) AS i GROUP BY n
+        UNION ALL SELECT repeat('ab', n) FROM generate_series(29, 40) AS n) AS texts
+ WHERE answer(format('plain.snowflake_from_%s(%L)', form, t)) IS DISTINCT FROM answer(format('snowflake_from_%s(%L)::bigint', form, t)) ORDER BY 1, 2 LIMIT 10;
+SELECT plain.snowflake_from_base58('AphdTxaWEék');
+SELECT snowflake_from_base58('AphdTxaWEék');
 
 -- layouts that are refused by both
-SELECT layout, answer(format('snowflake_shard(1, %L)', layout)) AS ours, answer(format('plain.snowflake_shard(1, %L)', layout)) AS plain
+SELECT layout, left(answer(format('snowflake_shard(1, %L)', layout)), 5) AS ours, left(answer(format('plain.snowflake_shard(1, %L)', layout)), 5) AS plain
   FROM unnest(ARRAY['', 'twiter', 'epoch=0', 'unit=1ms fields=timestamp:41,shard:10,sequence:12', 'epoch=12 unit=1ms fields=timestamp:41,sequence:12',
       'epoch=2023-02-29 unit=1ms fields=timestamp:41,sequence:12', 'epoch=0 epoch=0 unit=1ms fields=timestamp:41,sequence:12',
       'epoch=0 unit=1h fields=timestamp:41,sequence:12', 'epoch=0 unit=0ms fields=timestamp:41,sequence:12', 'epoch=0 unit=2days fields=timestamp:41,sequence:12',
@@ -106,7 +143,7 @@ SELECT layout, answer(format('snowflake_shard(1, %L)', layout)) AS ours, answer(
       'epoch=0 unit=1ms fields=timestamp:41,shard:13,sequence:12', 'epoch=0 unit=1ms fields=timestamp:0,shard:13,sequence:12',
       'epoch=0 unit=1s fields=timestamp:60,sequence:3', 'epoch=0 unit=1ms fields=timestamp:41,shrd:10,sequence:12', 'epoch=0 unit=1ms fields=timestamp:41,shard:10,sequence:12 x',
       'epoch=0 unit=1ms fields=timestamp:41,shard:10,sequence:12,', 'epoch=0 unit=1ms fields=timestamp:41,worker:5,process:5,node:2']) AS layout
- WHERE answer(format('snowflake_shard(1, %L)', layout)) NOT IN ('22023') OR answer(format('plain.snowflake_shard(1, %L)', layout)) NOT IN ('22023');
+ WHERE answer(format('snowflake_shard(1, %L)', layout)) !~ '^22023' OR answer(format('plain.snowflake_shard(1, %L)', layout)) !~ '^22023';
 CREATE FUNCTION refusal(layout text) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM plain.snowflake_shard(1, layout);
@@ -136,6 +173,9 @@ SELECT plain.snowflake_plain_setup('twitter', 'five');
 SELECT plain.snowflake_plain_setup('twitter', '8-7');
 SELECT plain.snowflake_plain_setup('twitter', '1024');
 SELECT plain.snowflake_plain_setup('twitter', '');
+-- one shard of one layout in one schema of the database
+SELECT a.layout, b.layout AS other, regexp_replace(answer(format('%s.snowflake_plain_setup(%L, %L)::text', a.name, a.layout, a.shard || ', ' || b.shard)), 'plain_\d+', 'plain_N') AS answer
+  FROM minting AS a, minting AS b WHERE a.name <> b.name AND a.layout ~ '2024-01-01' AND b.layout ~ '2024-01-01' ORDER BY 1, 2;
 CREATE SEQUENCE plain.snowflake_shard_9 CACHE 10 MINVALUE 0;
 \set VERBOSITY terse    \\ -- the owner is whoever runs this
 SELECT plain.snowflake_plain_setup('twitter', '9');
@@ -150,15 +190,47 @@ SELECT plain.snowflake_plain_setup('twitter', '10');
 SELECT plain.snowflake_plain_setup('twitter', '1023, 7-8');
 
 -- a role that may execute the functions can mint, and can do nothing else; its own
--- operators are not called
+-- functions, operators and types of the same names are not used
 REVOKE CREATE ON SCHEMA plain FROM regress_plain;
 CREATE SCHEMA own AUTHORIZATION regress_plain;
 SET ROLE regress_plain;
-CREATE FUNCTION own.less(bigint, int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'called as %', current_user; END $$;
-CREATE OPERATOR own.<= (FUNCTION = own.less, LEFTARG = bigint, RIGHTARG = int);
-CREATE OPERATOR own.< (FUNCTION = own.less, LEFTARG = bigint, RIGHTARG = int);
+DO $$
+DECLARE
+    types text[] := '{int,bigint,float8,numeric,interval,timestamp,timestamptz,text,regclass,int[],bigint[]}';
+    name  text;
+    other text;
+    type  text;
+BEGIN
+    EXECUTE (SELECT string_agg(format('CREATE FUNCTION own.trap(%s, %s) RETURNS boolean LANGUAGE plpgsql AS $f$ BEGIN RAISE EXCEPTION ''called as %%'', current_user; END $f$', a, b), ';')
+               FROM unnest(types) AS a, unnest(types) AS b);
+    FOR name IN SELECT DISTINCT m[1] FROM pg_proc, regexp_matches(prosrc, '[-+*/%<>=|&]+', 'g') AS m
+                 WHERE pronamespace = 'plain'::regnamespace AND m[1] IN (SELECT oprname FROM pg_operator) LOOP
+        EXECUTE (SELECT string_agg(format('CREATE OPERATOR own.%s (FUNCTION = own.trap, LEFTARG = %s, RIGHTARG = %s)', name, a, b), ';')
+                   FROM unnest(types) AS a, unnest(types) AS b);
+    END LOOP;
+    FOR name IN SELECT DISTINCT m[1] FROM pg_proc, regexp_matches(prosrc, '([a-z_]+)\(', 'g') AS m
+                 WHERE pronamespace = 'plain'::regnamespace AND m[1] IN (SELECT proname FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace) LOOP
+        FOREACH type IN ARRAY types LOOP
+            EXECUTE format('CREATE FUNCTION own.%I(%s) RETURNS boolean LANGUAGE plpgsql AS $f$ BEGIN RAISE EXCEPTION ''called as %%'', current_user; END $f$', name, type);
+            FOREACH other IN ARRAY types LOOP
+                EXECUTE format('CREATE FUNCTION own.%I(%s, %s) RETURNS boolean LANGUAGE plpgsql AS $f$ BEGIN RAISE EXCEPTION ''called as %%'', current_user; END $f$', name, type, other);
+            END LOOP;
+        END LOOP;
+    END LOOP;
+    FOR name IN SELECT DISTINCT m[1] FROM pg_proc, regexp_matches(prosrc, '[a-z0-9]+', 'g') AS m
+                 WHERE pronamespace = 'plain'::regnamespace AND m[1] IN (SELECT typname FROM pg_type WHERE typtype = 'b') AND m[1] <> ALL ('{date,interval,timestamp,time}') LOOP
+        EXECUTE format('CREATE TYPE own.%I AS ENUM ()', name);
+    END LOOP;
+END
+$$;
+SELECT count(*) > 1500 AS traps FROM pg_proc WHERE pronamespace = 'own'::regnamespace;
+CREATE TABLE own.answers AS SELECT n, 1541815603606036480 + n AS id FROM generate_series(1, 3) AS n;
 SET search_path = own, pg_catalog;
-SELECT plain.snowflake_nextval(7) > 0, plain.snowflake_nextval() > 0;
+SELECT plain.snowflake_nextval(7) OPERATOR(pg_catalog.>) 0, plain.snowflake_nextval() OPERATOR(pg_catalog.>) 0;
+SELECT plain.snowflake_timestamp(id), plain.snowflake_timestamp(id, 'sonyflake'), plain.snowflake_shard(id), plain.snowflake_shard(id, 'discord'), plain.snowflake_sequence(id),
+       plain.snowflake_decode(id), plain.snowflake_encode(plain.snowflake_timestamp(id), 5, 6), plain.snowflake_floor(plain.snowflake_timestamp(id)),
+       plain.snowflake_ceil(plain.snowflake_timestamp(id)), plain.snowflake_ceil(plain.snowflake_timestamp(id), 'discord'), plain.snowflake_from_base32(plain.snowflake_to_base32(id)),
+       plain.snowflake_from_base58(plain.snowflake_to_base58(id)), plain.snowflake_from_base62(plain.snowflake_to_base62(id)) FROM answers WHERE n OPERATOR(pg_catalog.=) 1;
 RESET search_path;
 SELECT nextval('plain.snowflake_shard_7');
 SELECT setval('plain.snowflake_open_7', 1);
@@ -172,8 +244,22 @@ REVOKE EXECUTE ON FUNCTION plain.snowflake_nextval(int) FROM PUBLIC;
 SET ROLE regress_plain;
 SELECT plain.snowflake_nextval(7);
 RESET ROLE;
-DROP OWNED BY regress_plain;
+DROP OWNED BY regress_plain CASCADE;
 DROP ROLE regress_plain;
+
+-- another name for the schema, and who called by that of the function goes on
+CREATE TABLE renamed (id bigint DEFAULT plain.snowflake_nextval(), at timestamptz GENERATED ALWAYS AS (plain.snowflake_timestamp(id)) STORED);
+BEGIN;
+ALTER SCHEMA plain RENAME TO "a line b";
+SELECT "a line b".snowflake_plain_setup(layout, array_to_string(shards, ',')) FROM "a line b".snowflake_plain;
+COMMIT;
+INSERT INTO renamed DEFAULT VALUES RETURNING snowflake_shard(id) IN (7, 8, 1023) AS minted, at = snowflake_timestamp(id) AS same;
+BEGIN;
+ALTER SCHEMA "a line b" RENAME TO plain;
+SELECT plain.snowflake_plain_setup(layout, array_to_string(shards, ',')) FROM plain.snowflake_plain;
+COMMIT;
+INSERT INTO renamed DEFAULT VALUES RETURNING snowflake_shard(id) IN (7, 8, 1023) AS minted, at = snowflake_timestamp(id) AS same;
+DROP TABLE renamed;
 
 -- each object has a comment
 SELECT oid::regprocedure AS undescribed FROM pg_proc WHERE pronamespace = 'plain'::regnamespace AND obj_description(oid, 'pg_proc') IS NULL
@@ -190,11 +276,14 @@ CREATE SCHEMA other;
 CREATE EXTENSION snowflake_plain SCHEMA other;
 CREATE TABLE other.snowflake_plain ();
 ALTER TABLE other.snowflake_plain OWNER TO pg_monitor;
-SELECT other.snowflake_plain_setup('twitter', '5');
+SELECT other.snowflake_plain_setup('twitter', '11');
 DROP TABLE other.snowflake_plain;
-SELECT other.snowflake_plain_setup('twitter', '5');
+CREATE TABLE other.snowflake_plain_gate ();
+SELECT other.snowflake_plain_setup('twitter', '11');
+DROP TABLE other.snowflake_plain_gate;
+SELECT other.snowflake_plain_setup('twitter', '11');
 CREATE EXTENSION snowflake SCHEMA other;
 
 SELECT format('DROP SCHEMA %s CASCADE', string_agg(nspname, ', ' ORDER BY oid)) FROM pg_namespace WHERE nspname ~ '^(other|plain.*)$' \gexec
-DROP TABLE ids, times, layouts, minted;
+DROP TABLE ids, times, layouts, minted, minting, edges;
 DROP FUNCTION answer, differences, refusal;

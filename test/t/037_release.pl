@@ -121,7 +121,7 @@ for my $name (sort keys %{ $meta->{provides} })
 
 	is($extension->{abstract}, $control{comment}, "$name: with the comment of the control file");
 	is($extension->{version}, $meta->{version}, "$name: of the version of its distribution");
-	my ($first) = ("$extension->{file}\n" . slurp_file("$top/Makefile")) =~ m{^(?:DATA_built = )?sql/$name--([^-]+)\.sql$}m;
+	my ($first) = ("$extension->{file}\n" . slurp_file("$top/Makefile")) =~ m{^(?:DATA_built \+?= )?sql/$name--([^-]+)\.sql$}m;
 	my %ways = map { m{/$name--(.+)--(.+)\.sql$} ? ($1 => $2) : () } glob("$top/sql/*.sql");
 	my $last = $first;
 	$last = $ways{$last} while defined $last && $last ne $control{default_version} && $ways{$last};

@@ -19,7 +19,7 @@ use Test::More;
 
 my $ENOUGH = $ENV{SNOWFLAKE_PLAIN_IDS} // 100_000;
 my $MINT = 'plain.snowflake_nextval()';
-my $file = slurp_file("$FindBin::RealBin/../../sql/snowflake_plain--1.0.sql");
+my $file = slurp_file("$FindBin::RealBin/../../sql/snowflake_plain.sql");
 
 # A server whose clock can be moved, with snowflake_plain.
 sub plain_server
@@ -79,6 +79,31 @@ mint_log_is_sound($node, 'log', $sessions * ($BURSTS + 1000) + 10000, label => '
 is(count_of($node, "log WHERE plain.snowflake_shard(id) <> 5 OR plain.snowflake_timestamp(id) > clock_timestamp()"), 0,
 	'64 sessions: on their shard, and none later than the clock');
 
+# --- Nothing is sent to a client while the sequence is moved: one that does not read would
+# --- keep the gate locked.  Each step of a transaction would be told.
+
+for my $sets ('', 'plain.snowflake_plain_move(5, true), ')
+{
+	$node->psql('postgres', "SELECT pg_sleep(0.05);\nSET client_min_messages = debug5;\nSELECT $sets$MINT;", stderr => \my $told);
+	like($told, qr/StartTransaction/, 'a client is told all');
+	unlike($told, qr/SubTransaction/, 'but nothing while the sequence is moved');
+}
+
+# --- Nor does a lock of others keep anybody from minting: those of a statement that looks at
+# --- all tables, of those who save a database, and of a migration that has called setup.
+
+my $migration = $node->background_psql('postgres', on_error_die => 1);
+$migration->query_safe("BEGIN; ANALYZE; SELECT plain.snowflake_plain_setup('twitter', '5')");
+$migration->query_safe($_) for split(/\n/, $node->safe_psql('postgres',
+		q{SELECT format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', oid::regclass) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'plain'::regnamespace}));
+for (1 .. 3)
+{
+	my ($code, undef, $err) = $node->psql('postgres', "SELECT pg_sleep(0.05);\nSET lock_timeout = '10s';\nSELECT $MINT, plain.snowflake_nextval(5) FROM generate_series(1, 100)");
+	is($err, '', 'tables are locked, and minting goes on');
+}
+$migration->query_safe('COMMIT');
+$migration->quit;
+
 # --- Exhausted ticks: two ids in 10 ms.  What is too much for a tick waits for the next.
 
 $node->safe_psql('postgres', 'DROP TABLE log; DROP SEQUENCE log_moment; DROP SCHEMA plain CASCADE');
@@ -98,7 +123,14 @@ cmp_ok($node->safe_psql('postgres', 'SELECT extract(epoch FROM max(plain.snowfla
 $node->safe_psql('postgres', 'DROP TABLE log; DROP SEQUENCE log_moment; DROP SCHEMA plain CASCADE');
 $node->safe_psql('postgres', "CREATE SCHEMA plain; SET search_path = plain;\n$file");
 set_up($node, 'epoch=2024-01-01 unit=10ms fields=timestamp:42,shard:10,sequence:5');
-$node->safe_psql('postgres', <<'SQL');
+my $lines = 0;
+my %line;
+
+# Lets a session stop at each line that moves the sequence, or draws.
+sub stop_at_lines
+{
+	($lines, %line) = (0);
+	$node->safe_psql('postgres', <<'SQL');
 CREATE FUNCTION plain.stop_at(line int) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
 	IF current_setting('application_name') = 'stopped_at_' || line THEN
@@ -108,15 +140,17 @@ BEGIN
 END
 $$;
 SQL
-my $lines = 0;
-for my $function ('snowflake_plain_move(int, boolean)', 'snowflake_nextval()')
-{
-	my $source = $node->safe_psql('postgres', "SELECT pg_get_functiondef('plain.$function'::regprocedure)");
+	for my $function ('snowflake_plain_move(int, boolean)', 'snowflake_nextval()')
+	{
+		my $source = $node->safe_psql('postgres', "SELECT pg_get_functiondef('plain.$function'::regprocedure)");
 
-	# before each statement of the bodies of blocks; "last >> 5" and the like stay whole
-	$source =~ s/^(\s+)(?=(?:IF pg_|tick :=|PERFORM |last :=|first :=|c :=|behind :=|RETURN \(|RAISE SQLSTATE|LOCK TABLE))/$1 . 'PERFORM plain.stop_at(' . ++$lines . "); "/gme;
-	$node->safe_psql('postgres', $source);
+		# before each statement of the bodies of blocks; "last >> 5" and the like stay whole
+		$source =~ s/^(\s+)(?=(IF pg_|tick :=|PERFORM |last :=|first :=|c :=|behind :=|RETURN \(|RAISE SQLSTATE|LOCK TABLE))/$line{$2} = ++$lines; "$1PERFORM plain.stop_at($lines); "/gme;
+		$node->safe_psql('postgres', $source);
+	}
+	return;
 }
+stop_at_lines();
 cmp_ok($lines, '>=', 15, "there are $lines lines to stop at");
 
 my $ids = PostgreSQL::Test::Utils::tempdir() . '/ids';
@@ -154,6 +188,57 @@ for my $line (1 .. $lines)
 }
 cmp_ok($stopped{$_}, '>', 2, "$stopped{$_} times a session was stopped and $_") for sort keys %stopped;
 cmp_ok(ids_are_distinct('stopped at each line', $ids), '>', 200, 'and ids were minted');
+
+# --- Sessions that have seen the shard open draw while it is moved: more than lie between the
+# --- last position and the one it is moved to.  In a tick of a minute there are four.
+
+# Mint an id in ticks of a minute.  If it waits for the next tick, the clock goes on by a minute.
+my $minutes = 0;
+sub next_minute { my ($server) = @_; set_clock($server, 60 * ++$minutes); return }
+sub mint_in_minutes
+{
+	my ($server, $to, $dbname) = @_;
+	my $session = start_session($server, "SELECT $MINT;\n", dbname => $dbname, connection => ' application_name=in_minutes');
+
+	wait_for(sub { has_ended($session) || $server->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_activity WHERE application_name = 'in_minutes' AND wait_event = 'PgSleep'}) });
+	next_minute($server) if !has_ended($session);
+	ok(finish_session($session), 'an id in ticks of a minute') || diag($session->{err});
+	append_to_file($to, "$session->{out}\n");
+	return;
+}
+
+$node->safe_psql('postgres', "DROP SCHEMA plain CASCADE; CREATE SCHEMA plain; SET search_path = plain;\n$file");
+set_up($node, 'epoch=2024-01-01 unit=60s fields=timestamp:36,shard:10,sequence:2');
+mint_in_minutes($node, $ids);
+stop_at_lines();
+my $stopper = $node->background_psql('postgres', on_error_die => 1);
+$stopper->query_safe("SELECT pg_advisory_lock($line{$_})") for 'c :=', 'first :=';
+my $stopped_at = sub {
+	my ($statement, $count) = @_;
+	wait_until($node, "SELECT count(*) = $count FROM pg_stat_activity WHERE application_name = 'stopped_at_$line{$statement}' AND wait_event = 'advisory'")
+	  or die "not stopped at $statement";
+};
+my @drawers = map { start_session($node, "SELECT $MINT;\n", connection => " application_name=stopped_at_$line{'c :='}") } 1 .. 5;
+$stopped_at->('c :=', 5);
+$node->safe_psql('postgres', q{SELECT setval('plain.snowflake_open_5', 0, false)});    # as one that was ended in step 4 leaves it
+my $mover = start_session($node, "SELECT $MINT;\n", connection => " application_name=stopped_at_$line{'first :='}");
+$stopped_at->('first :=', 1);
+$stopper->query_safe("SELECT pg_advisory_unlock($line{'c :='})");
+wait_until($node, "SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'stopped_at_$line{'c :='}' AND wait_event = 'advisory'");
+my $drawn = 'SELECT last_value FROM plain.snowflake_shard_5';
+my $at_last = $node->safe_psql('postgres', $drawn);
+ok(wait_for(sub { my $now = $node->safe_psql('postgres', $drawn); my $same = $now == $at_last; $at_last = $now; return $same }), 'all have drawn');
+$stopper->quit;
+for (1 .. 6)
+{
+	next_minute($node);
+	sleep(0.3);
+}
+ok(finish_session($_), 'a session that was past the gate') || diag($_->{err}) for @drawers, $mover;
+append_to_file($ids, "$_->{out}\n") for @drawers, $mover;
+mint_into($node, $ids, 3);
+ids_are_distinct('sessions past the gate', $ids);
+set_clock($node, 0);
 
 # --- A storm: minters with statements of 1 and of many ids, and crashes, clocks, cancels
 # --- and promotions among them.  The clock is right after a crash; before, it goes
@@ -292,6 +377,32 @@ my $crashed = time();
 start_again($lossy, $crashed - time());
 set_clock($lossy, $crashed - time());
 is((duplicates($given, ids_of(20)))[1], 0, 'a crash within a tick: no id twice');
+set_clock($lossy, 0);
+
+# --- A dump that is restored within the tick carries no open shard: into another database,
+# --- and in the place of what it was made of.
+$lossy->safe_psql('postgres', "DROP SCHEMA plain CASCADE; CREATE SCHEMA plain; SET search_path = plain;\n$file");
+set_up($lossy, 'epoch=2024-01-01 unit=60s fields=timestamp:36,shard:10,sequence:10');
+$minutes = 0;
+my @in_tick = (ids_of(0));
+mint_in_minutes($lossy, $in_tick[0]);
+my @dumps = map { PostgreSQL::Test::Utils::tempdir() . "/dump_$_" } 'whole', 'schema';
+command_ok([ 'pg_dump', '-f', $dumps[0], $lossy->connstr('postgres') ], 'a dump');
+command_ok([ 'pg_dump', '-n', 'plain', '--clean', '-f', $dumps[1], $lossy->connstr('postgres') ], 'a dump of the schema');
+push @in_tick, ids_of(10);
+$lossy->safe_psql('postgres', 'CREATE DATABASE within');
+for (my $i = 0; $i < 2; $i++)
+{
+	my $dbname = ('within', 'postgres')[$i];
+
+	system_or_bail('psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-f', $dumps[$i], $lossy->connstr($dbname));
+	push @in_tick, PostgreSQL::Test::Utils::tempdir() . "/within_$i";
+	mint_in_minutes($lossy, $in_tick[-1], $dbname);
+	append_to_file($in_tick[-1], slurp_file(ids_of(10, dbname => $dbname)));
+	is((duplicates(@in_tick))[1], 0, "restored within the tick into $dbname: no id twice");
+	pop @in_tick if $dbname eq 'within';    # two databases of a server have one shard
+	next_minute($lossy);
+}
 set_clock($lossy, 0);
 $lossy->safe_psql('postgres', "DROP SCHEMA plain CASCADE; CREATE SCHEMA plain; SET search_path = plain;\n$file");
 set_up($lossy, $slow);

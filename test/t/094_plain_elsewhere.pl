@@ -91,7 +91,7 @@ my %server = (
 	'PostgreSQL 13' => [ 'postgres13', sub { old_server(13) } ],
 	'PostgreSQL 14' => [ 'postgres14', sub { old_server(14) } ],
 	PGlite => [ '@electric-sql/pglite', \&pglite ]);
-my $file = slurp_file("$top/sql/snowflake_plain--1.0.sql") =~ s/^\\echo .*//mr;
+my $file = slurp_file("$top/sql/snowflake_plain.sql");
 
 for my $name (sort keys %server)
 {

@@ -1,4 +1,4 @@
-/* snowflake_plain--1.0.sql */
+/* snowflake_plain.sql */
 
 -- The ids of snowflake in SQL and PL/pgSQL alone, for servers that take no C
 -- extension.  Run this file in any way: paste it, put it into a migration, or say
@@ -12,14 +12,15 @@
 --
 -- THE MINTING RULE.  The value of snowflake_shard_N is a position, tick << sequence
 -- bits | sequence number, as in the C extension.  snowflake_open_N says whether the
--- shard is open: NULL, that it was never called, is closed.  A call
+-- shard is open: its value is the mark of this sequence in this run of the server; any
+-- other, or none, is closed.  A call
 --
 --	1. looks whether the shard is open; if not, it goes to 4.
 --	2. draws a value, and then reads the clock.
 --	3. The value's tick is this one or one of the few before it: it is the id.  The
 --	   tick has not begun: the call waits for it, 10 s at most; then it is the id.
 --	   The tick is long over: the call drops the value.
---	4. takes the gate, a lock on a table.  It closes the shard, reads the sequence, moves
+--	4. takes the gate, a lock on a view.  It closes the shard, reads the sequence, moves
 --	   it up to P, the first position of the clock's tick, opens the shard, leaves the
 --	   gate, and goes to 1.
 --
@@ -37,12 +38,14 @@
 --
 -- So neither the clock nor the time that a step takes matters to a, b, and c.
 --
--- After a crash, WAL may be lost, and the sequence goes back with it.  Then the clock
--- decides: no id was given whose tick is later than the clock was.  snowflake_open_N is
--- unlogged: each recovery closes the shard, and who opens a closed shard moves the
--- sequence past the present tick.  (Before 15 no sequence can be unlogged: after a crash
--- an id that was not committed can be repeated if the server is up again within 16 ms,
--- or within a tick that is longer.)
+-- After a crash, WAL may be lost, and the sequence goes back with it; so it does where a
+-- dump is restored.  Then the clock decides: no id was given whose tick is later than the
+-- clock was.  Each start of a server and each restored dump has another mark, so the
+-- shard is closed, and who opens a closed shard moves the sequence past the present
+-- tick.  Where a process crashes and the server goes on, its run stays the same; but
+-- snowflake_open_N is unlogged, and a recovery sets it back.  (Before 15 no sequence can
+-- be unlogged: then an id that was not committed can be repeated if the server goes on
+-- within 16 ms, or within a tick that is longer.)
 --
 -- What repeats ids all the same; doc/managed.md shows each case:
 --
@@ -50,24 +53,35 @@
 --	  was promoted, a backup or dump that was restored) and a clock that is behind the
 --	  last lost id.
 --	- setval(), nextval() or ALTER SEQUENCE on these sequences, by their owner.
---	- Two servers with one shard, or two databases of one server.
+--	- Two servers with one shard, or two databases of one server.  In one database
+--	  snowflake_plain_setup refuses a shard that another schema has.
 --
 -- A note about locking: the gate is locked in a subtransaction that is always rolled
 -- back, so every way out of it gives the lock back.  setval() is not undone by it.  Who
 -- finds the gate locked waits for it with a lock that all who wait get at once.  Nobody
--- waits for anything else with the gate locked.
+-- waits for anything else with the gate locked.  It is a view, because ANALYZE, VACUUM
+-- and those who save a database lock tables; setup locks it only when it makes it.
+--
+-- Nothing is sent to a client with the gate locked either: one that does not read
+-- would keep it.  Whatever client_min_messages says, step 4 sends errors alone, and
+-- those when it has left the gate.
 --
 -- A note about rights: snowflake_nextval() runs as its owner, so that callers need
--- EXECUTE alone, and cannot touch the sequences.  It names the schema of each operator,
--- because it has the caller's search_path: one of its own would cost as much as the id.
+-- EXECUTE alone, and cannot touch the sequences.
+--
+-- A note about names: a function either has a search_path of its own, or names the
+-- schema of all that it uses, because it has the caller's search_path: one of its own
+-- would cost as much as the id, or keep the planner out.  In the texts below {schema}
+-- stands for that of all functions, and {+} for OPERATOR(pg_catalog.+).
 
 -- A layout as numbers: the epoch (microseconds since 2000-01-01 UTC), the length of a
 -- tick (microseconds), the shift of the timestamp, bits and shift of the shard, bits and
--- shift of the sequence number, the last tick that is minted in, and the first and the
--- last tick whose time a server can hold.
-CREATE FUNCTION snowflake_plain_layout(layout text) RETURNS bigint[]
+-- shift of the sequence number, the last tick that is minted in, the first and the last
+-- tick whose time a server can hold, and the tick in which 2000 began, with the
+-- microseconds from 2000 to its begin, 0 or less, so that no product passes 64 bits.
+CREATE FUNCTION snowflake_plain_layout(layout pg_catalog.text) RETURNS bigint[]
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
-    SET search_path = pg_catalog, pg_temp
+    SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on
 AS $$
 DECLARE
     specification text := CASE layout
@@ -98,6 +112,7 @@ DECLARE
     total       int := 0;
     time_shift  int;
     last_mint   numeric;
+    first_tick  numeric;            -- of 2000
 BEGIN
     IF specification !~ '=' THEN
         RAISE invalid_parameter_value USING MESSAGE = format('invalid layout: there is no preset %s', to_json(layout));
@@ -163,23 +178,26 @@ BEGIN
     IF last_mint > div(greatest_us - epoch, unit) THEN
         RAISE invalid_parameter_value USING MESSAGE = format('invalid layout: a timestamp of %s bits runs past the last time that the server can hold', width[1]);
     END IF;
+    first_tick := div(-epoch, unit) - CASE WHEN mod(-epoch, unit) < 0 THEN 1 ELSE 0 END;
     RETURN ARRAY[epoch, unit, time_shift,
         width[2], CASE WHEN given ->> 'fields' ~ 'sequence:\d+$' THEN width[3] ELSE 0 END,
         width[3], CASE WHEN given ->> 'fields' ~ 'sequence:\d+$' THEN 0 ELSE width[2] END,
-        trunc(last_mint), div(least_us - epoch, unit), least(div(greatest_us - epoch, unit), 9223372036854775806)]::bigint[];
+        trunc(last_mint), div(least_us - epoch, unit), least(div(greatest_us - epoch, unit), 9223372036854775806),
+        first_tick, epoch + first_tick * unit]::bigint[];
 END
 $$;
-COMMENT ON FUNCTION snowflake_plain_layout(text) IS 'a layout as numbers, for the other functions';
+COMMENT ON FUNCTION snowflake_plain_layout(pg_catalog.text) IS 'a layout as numbers, for the other functions';
 
 -- Make the sequences and the functions.  Calling it again adds shards, and lets no
--- other than the last call's be minted on; it moves no sequence.
-CREATE FUNCTION snowflake_plain_setup(layout text, shards text) RETURNS void
+-- other than the last call's be minted on; it moves no sequence.  The last argument is
+-- never given: its default tells the schema, which the server keeps by number.
+CREATE FUNCTION snowflake_plain_setup(layout pg_catalog.text, shards pg_catalog.text,
+        neighbour pg_catalog.regprocedure DEFAULT 'snowflake_plain_layout(pg_catalog.text)') RETURNS pg_catalog.void
     LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
-    SET search_path = pg_catalog, pg_temp SET client_min_messages = warning
+    SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on SET client_min_messages = warning
 AS $setup$
 DECLARE
-    context   text;
-    schema    text;
+    schema    text := (SELECT quote_ident(nspname) FROM pg_proc JOIN pg_namespace AS n ON n.oid = pronamespace WHERE pg_proc.oid = neighbour);
     numbers   bigint[];
     element   text;
     range     text[];
@@ -187,16 +205,16 @@ DECLARE
     last      bigint;
     before    text;
     sequence  record;
+    twin      record;
+    is_same   boolean;
+    foreign_one record;
     mask      bigint;
     code      text;
     variant   text;
     form      text[];
+    parts     jsonb;
+    quote     text := '$f$';
 BEGIN
-    -- the schema of this function is that of all others
-    GET DIAGNOSTICS context = PG_CONTEXT;
-    SELECT quote_ident(nspname) INTO STRICT schema
-      FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = pronamespace
-     WHERE p.oid = (regexp_match(context, 'function (.*?) line'))[1]::regprocedure;
     IF EXISTS (SELECT FROM pg_extension WHERE extname = 'snowflake' AND extnamespace = schema::regnamespace) THEN
         RAISE duplicate_object USING
             MESSAGE = format('extension "snowflake" is in schema %s, with functions of the same names', schema),
@@ -222,14 +240,49 @@ BEGIN
             DETAIL = format('It has %s shards, and each is a sequence: give 1 to 1024.', cardinality(own));
     END IF;
 
-    -- the gate, which also tells the layout and the shards
+    -- one at a time; no lock of this function keeps anybody from minting
+    PERFORM pg_advisory_xact_lock(hashtextextended('snowflake_plain_setup', 0));
+
+    -- who else has these shards of this layout here
+    FOR twin IN
+        SELECT shard, format('sequence %s', c.oid::regclass) AS name, substring(obj_description(c.oid, 'pg_class') FROM 'layout "(.*)"') AS layout
+          FROM unnest(own) AS shard JOIN pg_class AS c ON c.relname = 'snowflake_shard_' || shard
+         WHERE c.relkind = 'S' AND c.relnamespace <> schema::regnamespace
+        UNION ALL
+        SELECT shard, 'extension "snowflake"', current_setting('snowflake.layout', true)
+          FROM unnest(own) AS shard
+         WHERE EXISTS (SELECT FROM pg_extension WHERE extname = 'snowflake')
+           AND EXISTS (SELECT FROM regexp_matches(current_setting('snowflake.shards', true), '(?:^|,)\s*(\d+)\s*(?:-\s*(\d+))?', 'g') AS m
+                        WHERE shard BETWEEN m[1]::numeric AND coalesce(m[2], m[1])::numeric)
+    LOOP
+        BEGIN
+            EXECUTE format('SELECT %s.snowflake_plain_layout($1) = $2', schema) INTO is_same USING twin.layout, numbers;
+        EXCEPTION WHEN invalid_parameter_value THEN
+            is_same := NULL;
+        END;
+        IF is_same IS NOT FALSE THEN
+            RAISE duplicate_object USING
+                MESSAGE = format('shard %s is that of %s', twin.shard, twin.name),
+                DETAIL = 'In one database, each id would be given twice.',
+                HINT = 'Call its snowflake_nextval(), which serves all schemas, or give another shard. '
+                    'If nothing mints there any more, drop the sequence, or take the shard from "snowflake.shards".';
+        END IF;
+    END LOOP;
+
+    -- the layout and the shards, and the gate
     EXECUTE format('CREATE TABLE IF NOT EXISTS %s.snowflake_plain (layout text NOT NULL, shards int[] NOT NULL)', schema);
-    IF (SELECT relkind <> 'r' OR relowner::regrole <> current_user::regrole FROM pg_class WHERE oid = format('%s.snowflake_plain', schema)::regclass) THEN
+    IF to_regclass(format('%s.snowflake_plain_gate', schema)) IS NULL THEN
+        EXECUTE format('CREATE VIEW %s.snowflake_plain_gate AS SELECT ''who moves a sequence locks this view''::text AS note', schema);
+        EXECUTE format('COMMENT ON VIEW %s.snowflake_plain_gate IS %L', schema, 'the lock of those who move a sequence');
+    END IF;
+    SELECT relname, CASE relkind WHEN 'r' THEN 'table' WHEN 'v' THEN 'view' ELSE 'relation' END AS kind INTO foreign_one FROM pg_class
+     WHERE relnamespace = schema::regnamespace AND relname IN ('snowflake_plain', 'snowflake_plain_gate')
+       AND (relkind <> CASE relname WHEN 'snowflake_plain' THEN 'r' ELSE 'v' END OR relowner::regrole <> current_user::regrole);
+    IF FOUND THEN
         RAISE object_not_in_prerequisite_state USING
-            MESSAGE = format('table %s.snowflake_plain is not the one of snowflake_plain', schema),
+            MESSAGE = format('%s %s.%s is not the one of snowflake_plain', foreign_one.kind, schema, foreign_one.relname),
             HINT = 'Rename it, and call snowflake_plain_setup again.';
     END IF;
-    EXECUTE format('LOCK TABLE %s.snowflake_plain IN ACCESS EXCLUSIVE MODE', schema);
     EXECUTE format('SELECT layout FROM %s.snowflake_plain', schema) INTO before;
     IF before <> layout THEN
         RAISE object_not_in_prerequisite_state USING
@@ -258,7 +311,7 @@ BEGIN
                     HINT = 'Rename it, and call snowflake_plain_setup again.';
             END IF;
             EXECUTE format('COMMENT ON SEQUENCE %s.snowflake_%s_%s IS %L', schema, element, own[i], CASE element
-                WHEN 'shard' THEN 'the last position of the shard; only snowflake_nextval() may touch it'
+                WHEN 'shard' THEN format('the last position of a shard of layout "%s"; only snowflake_nextval() may touch it', layout)
                 ELSE 'whether the shard is open; only snowflake_nextval() may touch it' END);
         END LOOP;
     END LOOP;
@@ -268,19 +321,38 @@ BEGIN
 
 CREATE OR REPLACE FUNCTION {schema}.snowflake_plain_time(id bigint, l bigint[]) RETURNS timestamptz
     LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $f$
-SELECT CASE WHEN id >> l[3]::int < l[9] THEN '-infinity'::timestamptz
-            WHEN id >> l[3]::int > l[10] THEN 'infinity'::timestamptz
-            ELSE timezone('UTC', timestamp '2000-01-01'
-                + (((id >> l[3]::int) * l[2] + l[1]) / 86400000000) * interval '1 day'
-                + (((id >> l[3]::int) * l[2] + l[1]) % 86400000000) * interval '1 microsecond') END
+SELECT CASE WHEN (id {>>} l[3]::int) {<} l[9] THEN '-infinity'::pg_catalog.timestamptz
+            WHEN (id {>>} l[3]::int) {>} l[10] THEN 'infinity'::pg_catalog.timestamptz
+            ELSE pg_catalog.timezone('UTC', timestamp '2000-01-01'
+                {+} (((((id {>>} l[3]::int) {-} l[11]) {*} l[2] {+} l[12]) {/} 86400000000)::double precision {*} interval '1 day')
+                {+} (((((id {>>} l[3]::int) {-} l[11]) {*} l[2] {+} l[12]) {%} 86400000000)::double precision {*} interval '1 microsecond')) END
 $f$;
 CREATE OR REPLACE FUNCTION {schema}.snowflake_plain_shard(id bigint, l bigint[]) RETURNS int
     LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $f$
-SELECT ((id >> l[5]::int) & ((1::bigint << l[4]::int) - 1))::int
+SELECT ((id {>>} l[5]::int) {&} ((1::bigint {<<} l[4]::int) {-} 1))::int
 $f$;
 CREATE OR REPLACE FUNCTION {schema}.snowflake_plain_sequence(id bigint, l bigint[]) RETURNS int
     LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $f$
-SELECT ((id >> l[7]::int) & ((1::bigint << l[6]::int) - 1))::int
+SELECT ((id {>>} l[7]::int) {&} ((1::bigint {<<} l[6]::int) {-} 1))::int
+$f$;
+
+-- A time as messages show it, whatever the DateStyle and the TimeZone.
+CREATE OR REPLACE FUNCTION {schema}.snowflake_plain_time_text(at timestamptz) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT SET search_path = pg_catalog, pg_temp AS $f$
+DECLARE
+    t    timestamp := timezone('UTC', at);
+    year int;
+BEGIN
+    IF NOT isfinite(t) THEN
+        RETURN t;
+    END IF;
+    year := date_part('year', t);
+    year := CASE WHEN year < 0 THEN year + 1 ELSE year END;
+    RETURN CASE WHEN year < 0 THEN '-' || lpad((-year)::text, greatest(3, length((-year)::text)), '0')
+                ELSE lpad(year::text, greatest(4, length(year::text)), '0') END
+        || to_char(t, '-MM-DD"T"HH24:MI:SS') || CASE to_char(t, 'US') WHEN '000000' THEN ''
+               ELSE '.' || CASE WHEN to_char(t, 'US') LIKE '%000' THEN to_char(t, 'MS') ELSE to_char(t, 'US') END END || 'Z';
+END
 $f$;
 
 -- making ids
@@ -295,18 +367,19 @@ BEGIN
     IF isfinite(t) THEN
         us := (t::date - date '2000-01-01') * 86400000000::numeric
             + round(date_part('epoch', t - date_trunc('day', t))::numeric * 1000000);
-        tick := floor((us - l[1]) / l[2]);
+        tick := div(us - l[1], l[2]) - CASE WHEN mod(us - l[1], l[2]) < 0 THEN 1 ELSE 0 END;     -- "/" rounds
     END IF;
     IF tick IS NULL OR tick NOT BETWEEN -(2::numeric ^ (63 - l[3])) AND 2::numeric ^ (63 - l[3]) - 1 THEN
         RAISE datetime_field_overflow USING
-            MESSAGE = format('time %s is out of the layout''s range', created_at),
+            MESSAGE = format('time %s is out of the layout''s range', {schema}.snowflake_plain_time_text(created_at)),
             DETAIL = format('Layout "%s" holds the times from %s to %s.', layout,
-                {schema}.snowflake_plain_time(-9223372036854775808, l), {schema}.snowflake_plain_time(9223372036854775807, l));
+                {schema}.snowflake_plain_time_text({schema}.snowflake_plain_time(-9223372036854775808, l)),
+                {schema}.snowflake_plain_time_text({schema}.snowflake_plain_time(9223372036854775807, l)));
     END IF;
     IF shard NOT BETWEEN 0 AND (1::bigint << l[4]::int) - 1 THEN
         RAISE invalid_parameter_value USING
             MESSAGE = format('shard %s is out of range', shard),
-            DETAIL = format('Layout "%s" has shards 0 to %s.', layout, (1::bigint << l[4]::int) - 1);
+            DETAIL = format('Layout "%s" has shard numbers 0 to %s.', layout, (1::bigint << l[4]::int) - 1);
     END IF;
     IF sequence NOT BETWEEN 0 AND (1::bigint << l[6]::int) - 1 THEN
         RAISE invalid_parameter_value USING
@@ -338,7 +411,7 @@ CREATE OR REPLACE FUNCTION {schema}.snowflake_floor(ts timestamptz%1$s) RETURNS 
     LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $f$ SELECT {schema}.snowflake_plain_encode(ts, 0, 0, %2$s, %3$s) $f$;
 CREATE OR REPLACE FUNCTION {schema}.snowflake_ceil(ts timestamptz%1$s) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $f$
-SELECT {schema}.snowflake_plain_encode(ts, 0, 0, %2$s, %3$s) | ((1::bigint << (%2$s)[3]::int) - 1)
+SELECT {schema}.snowflake_plain_encode(ts, 0, 0, %2$s, %3$s) {|} ((1::bigint {<<} (%2$s)[3]::int) {-} 1)
 $f$;
 COMMENT ON FUNCTION {schema}.snowflake_timestamp(bigint%4$s) IS 'creation time of an id';
 COMMENT ON FUNCTION {schema}.snowflake_shard(bigint%4$s) IS 'shard of an id';
@@ -370,32 +443,64 @@ BEGIN
     RETURN digits;
 END
 $f$;
-CREATE OR REPLACE FUNCTION {schema}.snowflake_plain_from_text(digits text, form text, alphabet text, width int) RETURNS bigint
+CREATE OR REPLACE FUNCTION {schema}.snowflake_plain_from_text(given text, form text, alphabet text, last text) RETURNS bigint
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT SET search_path = pg_catalog, pg_temp AS $f$
 DECLARE
+    digits text := CASE form WHEN 'base32' THEN translate(given, 'abcdefghijklmnopqrstuvwxyzILO', 'ABCDEFGH1JK1MN0PQRSTUVWXYZ110') ELSE given END;
     number numeric := 0;
     digit  int;
+    beyond int := 0;        -- by how much the first digit that differs is beyond that of the last text
+    place  int := 1;        -- and which it is
+    fault  text;
+    bytes  bytea;
+    byte   int;
+    shown  text[] := ARRAY[]::text[];   -- the bytes as a message quotes them
 BEGIN
-    IF length(digits) <> width THEN
-        RAISE invalid_text_representation USING
-            MESSAGE = format('invalid %s text %s', form, to_json(digits)),
-            DETAIL = format('It has %s characters.', length(digits)),
-            HINT = format('A %s text is exactly %s characters of "%s".', form, width, alphabet);
-    END IF;
-    FOR i IN 1 .. width LOOP
+    FOR i IN 1 .. length(last) LOOP
         digit := strpos(alphabet, substr(digits, i, 1)) - 1;
-        IF digit < 0 THEN
-            RAISE invalid_text_representation USING
-                MESSAGE = format('invalid %s text %s', form, to_json(digits)),
-                DETAIL = format('Character %s, %s, is not in the alphabet.', i, to_json(substr(digits, i, 1))),
-                HINT = format('A %s text is exactly %s characters of "%s".', form, width, alphabet);
+        IF i > length(digits) THEN
+            fault := 'Character %s is missing.';
+            place := i;
+        ELSIF digit < 0 THEN
+            fault := 'Character %s, %s, is not in the alphabet.';
+            place := i;
+        END IF;
+        EXIT WHEN fault IS NOT NULL;
+        IF beyond = 0 THEN
+            beyond := digit - strpos(alphabet, substr(last, i, 1)) + 1;
+            place := i;
         END IF;
         number := number * length(alphabet) + digit;
     END LOOP;
-    IF number >= 2::numeric ^ 64 THEN
+    IF fault IS NULL AND length(digits) > length(last) THEN
+        fault := 'Character %s, %s, is past the end.';
+        place := length(last) + 1;
+    END IF;
+    IF fault IS NOT NULL OR beyond > 0 THEN
+        bytes := convert_to(given, getdatabaseencoding());
+        FOR i IN 1 .. length(bytes) LOOP
+            byte := get_byte(bytes, i - 1);
+            shown := shown || CASE WHEN byte BETWEEN 32 AND 126 THEN chr(byte) WHEN byte = 10 THEN chr(92) || 'n'
+                                   ELSE chr(92) || 'x' || lpad(to_hex(byte), 2, '0') END;
+            IF i < length(bytes) AND length(array_to_string(shown, '')) >= 64 THEN
+                shown := shown || text '...';
+                EXIT;
+            END IF;
+        END LOOP;
+        IF place <= length(bytes) THEN
+            byte := get_byte(bytes, place - 1);     -- those before it are of one byte
+        END IF;
+        fault := format(fault, place, CASE WHEN byte BETWEEN 32 AND 126 THEN '"' || chr(byte) || '"' ELSE 'byte 0x' || lpad(to_hex(byte), 2, '0') END);
+    END IF;
+    IF fault IS NOT NULL THEN
+        RAISE invalid_text_representation USING
+            MESSAGE = format('invalid %s text "%s"', form, array_to_string(shown, '')),
+            DETAIL = fault,
+            HINT = format('A %s text is exactly %s characters of "%s".', form, length(last), alphabet);
+    ELSIF beyond > 0 THEN
         RAISE numeric_value_out_of_range USING
-            MESSAGE = format('%s text "%s" is out of range', form, digits),
-            DETAIL = 'It is a number of more than 64 bits.';
+            MESSAGE = format('%s text "%s" is out of range', form, given),
+            DETAIL = format('Character %s, "%s", takes it past "%s", the last text of 64 bits.', place, substr(given, place, 1), last);
     END IF;
     RETURN CASE WHEN number >= 2::numeric ^ 63 THEN number - 2::numeric ^ 64 ELSE number END;
 END
@@ -403,17 +508,17 @@ $f$;
 
 $template$;
     FOREACH form SLICE 1 IN ARRAY ARRAY[
-        ['base32', '0123456789ABCDEFGHJKMNPQRSTVWXYZ', '13', $x$translate(upper(id), 'ILO', '110')$x$],
-        ['base58', '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz', '11', 'id'],
-        ['base62', '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz', '11', 'id']] LOOP
+        ['base32', '0123456789ABCDEFGHJKMNPQRSTVWXYZ', 'FZZZZZZZZZZZZ'],
+        ['base58', '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz', 'jpXCZedGfVQ'],
+        ['base62', '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz', 'LygHa16AHYF']] LOOP
         code := code || format($template$
 CREATE OR REPLACE FUNCTION {schema}.snowflake_to_%1$s(id bigint) RETURNS text
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $f$ SELECT {schema}.snowflake_plain_to_text(id, '%2$s', %3$s) $f$;
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $f$ SELECT {schema}.snowflake_plain_to_text(id, '%2$s', %4$s) $f$;
 CREATE OR REPLACE FUNCTION {schema}.snowflake_from_%1$s(id text) RETURNS bigint
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $f$ SELECT {schema}.snowflake_plain_from_text(%4$s, '%1$s', '%2$s', %3$s) $f$;
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $f$ SELECT {schema}.snowflake_plain_from_text(id, '%1$s', '%2$s', '%3$s') $f$;
 COMMENT ON FUNCTION {schema}.snowflake_to_%1$s(bigint) IS 'an id as %1$s, which sorts as the ids do';
 COMMENT ON FUNCTION {schema}.snowflake_from_%1$s(text) IS 'the id of a %1$s text';
-$template$, form[1], form[2], form[3], form[4]);
+$template$, form[1], form[2], form[3], length(form[3]));
     END LOOP;
     code := code || $template$
 
@@ -438,12 +543,20 @@ BEGIN
 END
 $f$;
 
+-- The mark of a sequence that says that a shard is open: the start of this run of the
+-- server, and the number that the sequence has in this database.
+CREATE OR REPLACE FUNCTION {schema}.snowflake_plain_mark(open regclass) RETURNS bigint
+    LANGUAGE sql STABLE PARALLEL SAFE AS $f$
+SELECT (pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) {*} 1000000)::bigint {#} (open::bigint {<<} 20)
+$f$;
+
 -- Step 4: move the sequence up to the clock.  "patient" waits for its turn at the gate.
 CREATE OR REPLACE FUNCTION {schema}.snowflake_plain_move(shard int, patient boolean) RETURNS void
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $f$
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET client_min_messages = error AS $f$
 DECLARE
-    ids      regclass := '{schema_literal}.snowflake_shard_' || shard;
-    open     regclass := '{schema_literal}.snowflake_open_' || shard;
+    ids      regclass := {ids_name} || shard;
+    open     regclass := {open_name} || shard;
+    mark     bigint := {schema}.snowflake_plain_mark(open);
     sessions bigint := (SELECT sum(setting::int) FROM pg_settings WHERE name IN ('max_connections', 'max_worker_processes',
                         'max_wal_senders', 'autovacuum_max_workers', 'autovacuum_worker_slots'));
     tick     bigint;
@@ -455,13 +568,13 @@ BEGIN
     END IF;
     BEGIN
         IF patient THEN
-            LOCK TABLE {schema}.snowflake_plain IN EXCLUSIVE MODE;
+            LOCK TABLE {schema}.snowflake_plain_gate IN EXCLUSIVE MODE;
         ELSE
-            LOCK TABLE {schema}.snowflake_plain IN EXCLUSIVE MODE NOWAIT;
+            LOCK TABLE {schema}.snowflake_plain_gate IN EXCLUSIVE MODE NOWAIT;
         END IF;
         tick := {schema}.snowflake_plain_now();
-        IF pg_sequence_last_value(open) IS NULL THEN
-            tick := tick + 1;           -- after a recovery, ids of this one may be lost
+        IF pg_sequence_last_value(open) IS DISTINCT FROM mark THEN
+            tick := tick + 1;           -- ids of this one may be lost
         ELSIF pg_sequence_last_value(ids) >> {sequence_bits} >= tick - {late} THEN
             RAISE SQLSTATE 'SFGAT';     -- somebody else has moved it
         END IF;
@@ -474,7 +587,7 @@ BEGIN
             PERFORM nextval(ids) FROM generate_series(last + 2, first);
         END IF;
         PERFORM {schema}.snowflake_plain_wait(shard, last >> {sequence_bits}, false);
-        PERFORM setval(open, 0);
+        PERFORM setval(open, mark);
         RAISE SQLSTATE 'SFGAT';
     EXCEPTION
         WHEN SQLSTATE 'SFGAT' THEN
@@ -485,7 +598,7 @@ BEGIN
             END IF;
     END;
     BEGIN
-        LOCK TABLE {schema}.snowflake_plain IN ROW SHARE MODE;     -- until the gate is open
+        LOCK TABLE {schema}.snowflake_plain_gate IN ROW SHARE MODE;     -- until the gate is open
         RAISE SQLSTATE 'SFGAT';
     EXCEPTION WHEN SQLSTATE 'SFGAT' THEN
         RETURN;
@@ -503,7 +616,7 @@ BEGIN
     LOOP
         us := (tick - {schema}.snowflake_plain_now()) * {unit};
         IF us > greatest(10000000, 2 * {unit}) THEN
-            PERFORM setval(('{schema_literal}.snowflake_open_' || shard)::regclass, 0, false);
+            PERFORM setval(({open_name} || shard)::regclass, 0, false);
             RAISE system_error USING
                 MESSAGE = format('clock is %s s behind the last snowflake id', us / 1000000),
                 HINT = 'Check the server''s time synchronization. Minting goes on by itself when the clock has caught up. '
@@ -516,48 +629,54 @@ END
 $f$;
 
 $template$;
-    -- the rule, for a shard that is named and for the only one
+    -- the rule, for a shard that is named and for the only one; always in PL/pgSQL, because a
+    -- call that begins while a function gets another language takes the text for the old one's
     FOREACH form SLICE 1 IN ARRAY ARRAY[
-        ['shard int', 'shard', $x$pg_catalog.concat('{schema_literal}.snowflake_shard_', shard)::pg_catalog.regclass$x$, $x$pg_catalog.concat('{schema_literal}.snowflake_open_', shard)::pg_catalog.regclass$x$, $x$
+        ['shard int', 'shard', 'pg_catalog.concat({open_name}, shard)::pg_catalog.regclass', 'pg_catalog.concat({ids_name}, shard)::pg_catalog.regclass', $x$
     IF shard {<>} ALL {own} THEN
         RAISE insufficient_privilege USING
             MESSAGE = pg_catalog.format('shard %s is not one of this server''s', shard),
             DETAIL = 'snowflake_plain_setup was given {own_text}.',
             HINT = 'Call snowflake_nextval() without an argument to mint on this server''s own shards.';
     END IF;$x$],
-        ['', own[1]::text, $x$'{schema_literal}.snowflake_shard_{mine}'$x$, $x$'{schema_literal}.snowflake_open_{mine}'$x$, '']] LOOP
-        code := code || replace(replace(replace(replace(replace($template$
-CREATE OR REPLACE FUNCTION {schema}.snowflake_nextval({arguments}) RETURNS bigint
+        ['', own[1]::text, '{first_open}', '{first_ids}', '']] LOOP
+        code := code || format($template$
+CREATE OR REPLACE FUNCTION {schema}.snowflake_nextval(%1$s) RETURNS bigint
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER AS $f$
 DECLARE
+    open    pg_catalog.regclass;
     c       bigint;
     behind  bigint;                     -- ticks
     patient boolean := false;
-BEGIN{check}
+BEGIN%5$s
+    open := %3$s;
     LOOP
-        IF pg_catalog.pg_sequence_last_value({open}) IS NOT NULL THEN
-            c := pg_catalog.nextval({ids});
+        IF pg_catalog.pg_sequence_last_value(open) {=} ((pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) {*} 1000000)::bigint
+                {#} (open::bigint {<<} 20)) THEN
+            c := pg_catalog.nextval(%4$s);
             behind := (((pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) {*} 1000000)::bigint {-} {epoch}) {/} {unit})
                 {-} (c {>>} {sequence_bits});
             IF behind {<=} {late} THEN
                 IF behind {<} 0 THEN
-                    PERFORM {schema}.snowflake_plain_wait({mine}, c {>>} {sequence_bits}, true);
+                    PERFORM {schema}.snowflake_plain_wait(%2$s, c {>>} {sequence_bits}, true);
                 END IF;
-                RETURN ((c {>>} {sequence_bits}) {<<} {time_shift}) {|} ({mine}::bigint {<<} {shard_shift}) {|} ((c {&} {mask}) {<<} {sequence_shift});
+                RETURN ((c {>>} {sequence_bits}) {<<} {time_shift}) {|} (%2$s::bigint {<<} {shard_shift}) {|} ((c {&} {mask}) {<<} {sequence_shift});
             END IF;
         END IF;
-        PERFORM {schema}.snowflake_plain_move({mine}, patient);
+        PERFORM {schema}.snowflake_plain_move(%2$s, patient);
         patient := true;
     END LOOP;
 END
 $f$;
-$template$, '{arguments}', form[1]), '{check}', form[5]), '{open}', form[4]), '{ids}', form[3]), '{mine}', form[2]);
+$template$, form[1], form[2], form[3], form[4], form[5]);
     END LOOP;
     IF cardinality(own) > 1 THEN
         code := code || $template$
 CREATE OR REPLACE FUNCTION {schema}.snowflake_nextval() RETURNS bigint
-    LANGUAGE sql VOLATILE PARALLEL UNSAFE AS $f$
-SELECT {schema}.snowflake_nextval({own}[1 {+} (pg_catalog.pg_backend_pid() {%} {count})])
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE AS $f$
+BEGIN
+    RETURN {schema}.snowflake_nextval({own}[1 {+} (pg_catalog.pg_backend_pid() {%} {count})]);
+END
 $f$;
 $template$;
     END IF;
@@ -565,39 +684,48 @@ $template$;
 COMMENT ON FUNCTION {schema}.snowflake_nextval(int) IS 'mint an id on a shard of this server';
 COMMENT ON FUNCTION {schema}.snowflake_nextval() IS 'mint an id on a shard of this server, the same one in all of a session';
 COMMENT ON FUNCTION {schema}.snowflake_plain_now() IS 'the tick of now';
+COMMENT ON FUNCTION {schema}.snowflake_plain_mark(regclass) IS 'the value of a sequence that says that a shard is open';
 COMMENT ON FUNCTION {schema}.snowflake_plain_move(int, boolean) IS 'move the sequence of a shard up to the clock';
 COMMENT ON FUNCTION {schema}.snowflake_plain_wait(int, bigint, boolean) IS 'wait until a tick begins, or refuse to';
+COMMENT ON FUNCTION {schema}.snowflake_plain_time_text(timestamptz) IS 'a time as messages show it';
 COMMENT ON FUNCTION {schema}.snowflake_plain_time(bigint, bigint[]) IS 'creation time of an id of a layout';
 COMMENT ON FUNCTION {schema}.snowflake_plain_shard(bigint, bigint[]) IS 'shard of an id of a layout';
 COMMENT ON FUNCTION {schema}.snowflake_plain_sequence(bigint, bigint[]) IS 'sequence number of an id of a layout';
 COMMENT ON FUNCTION {schema}.snowflake_plain_encode(timestamptz, int, int, bigint[], text) IS 'an id of a layout';
 COMMENT ON FUNCTION {schema}.snowflake_plain_to_text(bigint, text, int) IS 'an id in an alphabet';
-COMMENT ON FUNCTION {schema}.snowflake_plain_from_text(text, text, text, int) IS 'the id of a text in an alphabet';
-COMMENT ON TABLE {schema}.snowflake_plain IS 'the layout and the shards of snowflake_plain, and the lock of those who move a sequence';
-REVOKE ALL ON TABLE {schema}.snowflake_plain FROM PUBLIC;
+COMMENT ON FUNCTION {schema}.snowflake_plain_from_text(text, text, text, text) IS 'the id of a text in an alphabet';
+COMMENT ON TABLE {schema}.snowflake_plain IS 'the layout and the shards of snowflake_plain';
+REVOKE ALL ON TABLE {schema}.snowflake_plain, {schema}.snowflake_plain_gate FROM PUBLIC;
 REVOKE ALL ON FUNCTION {schema}.snowflake_plain_move(int, boolean), {schema}.snowflake_plain_wait(int, bigint, boolean) FROM PUBLIC;
 
 $template$;
-    FOREACH form SLICE 1 IN ARRAY ARRAY[
-        ['schema_literal', replace(schema, '''', '''''')],
-        ['schema', schema],
-        ['layout_numbers', quote_literal(numbers::text) || '::bigint[]'],
-        ['layout_name', quote_literal(layout)],
-        ['own_text', array_to_string(own, ', ')],
-        ['own', format('(%L::int[])', own)],
-        ['count', cardinality(own)::text],
-        ['epoch', (numbers[1] + 946684800000000)::text],
-        ['unit', numbers[2]::text],
-        ['time_shift', numbers[3]::text],
-        ['shard_shift', numbers[5]::text],
-        ['sequence_bits', numbers[6]::text],
-        ['sequence_shift', numbers[7]::text],
-        ['last_tick', numbers[8]::text],
-        ['mask', mask::text],
-        ['late', (16000 / numbers[2])::text]] LOOP
-        code := replace(code, '{' || form[1] || '}', form[2]);
+    parts := jsonb_build_object(
+        'schema', schema,
+        'ids_name', quote_literal(schema || '.snowflake_shard_'),
+        'open_name', quote_literal(schema || '.snowflake_open_'),
+        'first_ids', quote_literal(format('%s.snowflake_shard_%s', schema, own[1])),
+        'first_open', quote_literal(format('%s.snowflake_open_%s', schema, own[1])),
+        'layout_numbers', quote_literal(numbers::text) || '::bigint[]',
+        'layout_name', quote_literal(layout),
+        'own_text', array_to_string(own, ', '),
+        'own', format('(%L::int[])', own),
+        'count', cardinality(own),
+        'epoch', numbers[1] + 946684800000000,
+        'unit', numbers[2],
+        'time_shift', numbers[3],
+        'shard_shift', numbers[5],
+        'sequence_bits', numbers[6],
+        'sequence_shift', numbers[7],
+        'last_tick', numbers[8],
+        'mask', mask,
+        'late', 16000 / numbers[2]);
+    -- what is put in is not looked at again, whatever a schema is called, and ends no body
+    WHILE strpos(schema, quote) > 0 LOOP
+        quote := replace(quote, 'f', 'ff');
     END LOOP;
-    EXECUTE regexp_replace(code, '\{(\W+)\}', 'OPERATOR(pg_catalog.\1)', 'g');
+    EXECUTE (SELECT string_agg(CASE WHEN n % 2 = 1 THEN replace(part, '$f$', quote)
+                                    ELSE coalesce(parts ->> part, format('OPERATOR(pg_catalog.%s)', part)) END, '' ORDER BY n)
+               FROM regexp_split_to_table(code, '[{}]') WITH ORDINALITY AS split (part, n));
 END
 $setup$;
-COMMENT ON FUNCTION snowflake_plain_setup(text, text) IS 'make the sequences and the functions that mint ids of a layout on this server''s shards';
+COMMENT ON FUNCTION snowflake_plain_setup(pg_catalog.text, pg_catalog.text, pg_catalog.regprocedure) IS 'make the sequences and the functions that mint ids of a layout on this server''s shards';
