@@ -746,8 +746,8 @@ sub has_read_all
 	return !grep { !$read{$_} } @ends;
 }
 
-# Each row came once, in order, and no mark went back; "has_lost": and others may have come
-# that are gone, of a history that is lost.
+# Each row came once, in order, and no mark went back.  "has_lost": a history is lost, so
+# others may have come that are gone; "marks_may_go_back": with its marks.
 sub feed_is_good
 {
 	my ($name, $rows, %options) = @_;
@@ -760,7 +760,7 @@ sub feed_is_good
 	my $twice = grep { $times{$_} > 1 } keys %times;
 	my $alien = $options{has_lost} ? 0 : grep { !$there{$_} } keys %times;
 	my $in_order = !grep { $read[ $_ - 1 ] >= $read[$_] } 1 .. $#read;
-	my @marks = $options{has_lost} ? () : marks_read($dir, $name);
+	my @marks = $options{has_lost} || $options{marks_may_go_back} ? () : marks_read($dir, $name);
 	my @back = grep { $marks[ $_ - 1 ] > $marks[$_] } 1 .. $#marks;
 
 	is(@back, 0, "$name: of " . @marks . ' marks, none goes back') or say_so("$name: seed $seed: marks back: @marks[map { ($_ - 1, $_) } @back]");
@@ -881,18 +881,19 @@ sub end_phase
 
 	# --- the feeds
 	my @merged;
+	my $any_has_lost = grep { $_->{has_lost} } @places;
 	for my $place (@places)
 	{
 		my @rows = rows_of($place->{node}, 'written');
 
 		push @merged, rows_of($place->{node}, 'events');
 		feed_is_good("read.$place->{name}", \@rows, has_lost => $place->{has_lost});
-		feed_is_good("read.$place->{name}.standby", \@rows) if $place->{standby};
+		feed_is_good("read.$place->{name}.standby", \@rows, marks_may_go_back => $place->{has_lost}) if $place->{standby};
 		delete $place->{has_lost};
 		each_is_found($_, 'events'), each_is_found($_, 'clicks') for $place->{node};
 		mint_log_is_sound($place->{node}, 'minted', count_of($place->{node}, 'minted'), label => $place->{name});
 	}
-	feed_is_good('read.archive', \@merged);
+	feed_is_good('read.archive', \@merged, marks_may_go_back => $any_has_lost);
 	is(join(' ', sort { $a <=> $b } rows_of($archive, 'events')), join(' ', sort { $a <=> $b } @merged), 'the subscriber has the rows of all');
 	for my $name (keys %readers)
 	{
