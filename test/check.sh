@@ -29,6 +29,7 @@ JOBS=$((3 * $(nproc) < 12 ? 3 * $(nproc) : 12))     # tests mostly wait
 # "# Npm: ..." a directory of test/ whose package.json names others.
 declare -A PACKAGES=(
     [format]=clang-format-14
+    [litmus]='mmdebstrap debian-archive-keyring'
     [stacks]='mmdebstrap debian-archive-keyring'
     [packages]='mmdebstrap debian-archive-keyring'
     [valgrind]=valgrind

@@ -128,6 +128,24 @@ my @SCENARIOS = (
 		faults => [qw(horizon_found horizon_read_first barrier_bounds)],
 	},
 	{
+		name => 'the mark and the disk',
+		program => 'disk',
+		definitions => ['-DLEASES=true'],
+		faults => [qw(mark_on_disk file_written)],
+	},
+	{
+		name => 'a lease ends',
+		program => 'closed',
+		definitions => [ '-DLEASES=true', '-DTICK=3,3' ],
+		faults => [qw(closed_before_release lease_until)],
+	},
+	{
+		name => 'a shard is given back',
+		program => 'closed',
+		definitions => [ '-DLEASES=true', '-DTICK=3,3', '-DEND=900', '-DGIVES_BACK' ],
+		faults => [qw(shard_lock)],
+	},
+	{
 		name => 'the server is known',
 		program => 'known',
 		definitions => ['-DLEASES=true'],
