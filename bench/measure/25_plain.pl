@@ -21,7 +21,7 @@ measurement(
 	rounds => by_mode(1, 5, 9),
 	turns => [ map { [$_] } sort keys %draw ],
 	setup => sub {
-		query([ 'CREATE SCHEMA plain', 'CREATE EXTENSION snowflake_plain SCHEMA plain', q(SELECT plain.snowflake_plain_setup('twitter', '5')) ]);
+		query([ 'CREATE SCHEMA plain', 'CREATE EXTENSION snowflake_plain SCHEMA plain', q(SELECT plain.snowflake_plain_setup('twitter', '8')) ]);
 	},
 	take => sub {
 		my ($subject) = @_;
