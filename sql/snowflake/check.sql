@@ -207,7 +207,7 @@ BEGIN
                 IF last_range.mark IS NOT NULL THEN
                     RETURN QUERY SELECT 'mark', 'warning', format('the mark %s that table %s has of this server is above its present one, %s: it is of another history or layout',
                                                                   last_range.mark, item.name, last_range.present),
-                        format('SELECT %s.snowflake_publish_mark(marks => %L); and let readers of this server''s rows read again from there.', own, item.name);
+                        format('SELECT %s.snowflake_publish_mark(marks => %L);', own, item.name);
                 END IF;
             EXCEPTION
                 WHEN OTHERS THEN
