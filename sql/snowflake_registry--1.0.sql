@@ -1008,10 +1008,12 @@ BEGIN
             DETAIL = 'It lasts for 1 day at most.';
     END IF;
     ends := least(was, clock_timestamp() + longest_lease);
-    RAISE WARNING USING
-        MESSAGE = 'the fence of the snowflake registry was taken back',
-        DETAIL = format('New leases begin at %s, and not at %s. Ids can exist twice if a server has a lease that the registry has forgotten, and that ends later.', ends, was),
-        HINT = 'Roll this back, unless no server can have had a lease that was longer than the time that you gave.';
+    IF ends < was THEN
+        RAISE WARNING USING
+            MESSAGE = 'the fence of the snowflake registry was taken back',
+            DETAIL = format('New leases begin at %s, and not at %s. Ids can exist twice if a server has a lease that the registry has forgotten, and that ends later.', ends, was),
+            HINT = 'Roll this back, unless no server can have had a lease that was longer than the time that you gave.';
+    END IF;
     EXECUTE format('UPDATE %s.snowflake_registry_state AS r SET not_before = $1', own) USING ends;
     EXECUTE format('SELECT %1$s.snowflake_registry_write(r) FROM %1$s.snowflake_registry_state AS r', own);
     RETURN ends;

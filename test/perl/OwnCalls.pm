@@ -46,7 +46,7 @@ sub registry_calls
 		'TABLE OWN.snowflake_registry_leases', 'TABLE OWN.snowflake_registry_summary', 'TABLE OWN.snowflake_registry_in_use',
 		q(SELECT OWN.snowflake_registry_limit('1 h'::interval, 2)), 'SELECT OWN.snowflake_registry_revoke(0)', 'SELECT OWN.snowflake_registry_fence()',
 		$not_fenced,
-		q(SELECT OWN.snowflake_registry_reserve(7, 'me'::text, false)), q(SELECT OWN.snowflake_registry_reserve(1, 'me'::text, true)),
+		q(SELECT OWN.snowflake_registry_reserve(7, 'me'::text, false)), q(SELECT OWN.snowflake_registry_reserve(5, 'me'::text, true)),
 		q(SELECT OWN.snowflake_registry_unfence('0'::interval)), 'SELECT OWN.snowflake_registry_unreserve(7)',
 		# put back, from a dump
 		q(BEGIN; UPDATE OWN.snowflake_registry_state SET place = 'elsewhere'; UPDATE OWN.snowflake_registry_state SET writer = xmin; COMMIT),
