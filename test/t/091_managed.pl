@@ -153,7 +153,11 @@ mints_on(6, 'the way to C');
 my $in_order = 'SELECT count(*) FROM (SELECT id < lag(id) OVER (PARTITION BY session %% 100 ORDER BY n) AS wrong FROM minted WHERE %s) AS m WHERE wrong';
 is($node->safe_psql('app', sprintf($in_order =~ s/ %% 100//r, 'session >= 100')), 0, 'ids increase over the change');
 fails_with($node, q{SELECT plain.snowflake_plain_setup('twitter', '6')}, '42710', qr/shard 6 is that of extension "snowflake"/, 'a shard of C', dbname => 'app');
-is($node->safe_psql('app', q{SELECT next_step IS NOT NULL FROM public.snowflake_check() WHERE finding ~ 'shard 6 is'}), '', 'snowflake_check() finds no shard twice');
+my $twice = q{SELECT state, finding FROM public.snowflake_check() WHERE area = 'shards' AND state <> 'ok'};
+is($node->safe_psql('app', $twice), '', 'snowflake_check() finds no shard twice');
+is($node->safe_psql('app', qq{SET ROLE owner; CREATE SCHEMA twin; SET search_path = twin;\n$file\nSELECT FROM snowflake_plain_setup('twitter', '20'); ALTER SEQUENCE snowflake_shard_20 RENAME TO snowflake_shard_5; RESET ROLE; $twice; DROP SCHEMA twin CASCADE}),
+	'error|shard 5 is that of sequence plain.snowflake_shard_5, and of sequence twin.snowflake_shard_5, so ids repeat', 'one in two schemas');
+is($node->safe_psql('app', qq{SET snowflake.shards = '4'; $twice}), 'error|shard 4 is that of sequence plain.snowflake_shard_4, and of "snowflake.shards", so ids repeat', 'and one of plain and C');
 
 # back, and to C again
 $node->safe_psql('app', q{SET ROLE owner; SELECT plain.snowflake_plain_setup(layout, array_to_string(shards, ',')) FROM plain.snowflake_plain});
