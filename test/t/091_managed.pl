@@ -202,7 +202,7 @@ sub stop_minters_of
 	{
 		eval { finish_session($session) };
 	}
-	return grep { !/terminating connection due to administrator command|server closed|connection to server was lost|^\s*(?:This probably|before or while)/ } map { split(/^/, $_->{err}) } @sessions;
+	return grep { !/terminating connection due to administrator command|no connection to the server|server closed|connection to server was lost|^\s*(?:This probably|before or while)/ } map { split(/^/, $_->{err}) } @sessions;
 }
 
 done_testing();
