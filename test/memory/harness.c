@@ -367,7 +367,7 @@ psprintf(const char *format, ...)
 	return NULL;
 }
 
-/* What a session keeps of its shards, and what the worker that leases copies. */
+/* Where a session keeps its shards, and a worker the leases of before. */
 static int64	 own_shards[PROCESSES][4];
 static HeldLease held_before[2];
 

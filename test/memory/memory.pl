@@ -316,9 +316,9 @@ $| = 1;
 $genmc = find_checker();
 if (!$genmc)
 {
-	plan skip_all => 'no genmc, so orders of steps and weak memory are NOT SEARCHED.  Get v0.10.3 of github.com/MPI-SWS/genmc, and type:'
-	  . "\n# apt-get install clang-14 llvm-14-dev autoconf automake libffi-dev libedit-dev zlib1g-dev"
-	  . "\n# GENMC_SRC=ITS-DIRECTORY test/check.sh memory";
+	plan skip_all => 'no genmc, so orders of steps and weak memory are NOT SEARCHED.  apt-get install clang-14 llvm-14-dev'
+	  . ' autoconf automake libffi-dev libedit-dev zlib1g-dev, get v0.10.3 of github.com/MPI-SWS/genmc, and type:'
+	  . ' GENMC_SRC=ITS-DIRECTORY test/check.sh memory';
 }
 
 note("Searched: @SEARCHED.  In the place of the rest of src, and of the server, there is test/memory/harness.c.");
