@@ -386,7 +386,7 @@ my @FAULTS = (
 	# --- The registry
 	[
 		'registry_lock', 'calls come one after the other', '078_registry_rights',
-		$REGISTRY, "IN EXCLUSIVE MODE', own);", "IN ACCESS SHARE MODE', own);"
+		$REGISTRY, "IN EXCLUSIVE MODE', own, part);", "IN ACCESS SHARE MODE', own, part);"
 	],
 	[
 		'registry_on_disk', 'a call is on disk when it is answered', '078_registry_rights',
@@ -406,7 +406,7 @@ my @FAULTS = (
 	],
 	[
 		'registry_fence', 'a fence keeps new leases away', 'registry',
-		$REGISTRY, 'IF reg.not_before > now THEN', 'IF false THEN'
+		$REGISTRY, 'IF reg.not_before > now OR is_more THEN', 'IF is_more THEN'
 	],
 	[
 		'registry_loss', 'a call that proves a loss fences', 'registry',
@@ -438,7 +438,7 @@ my @FAULTS = (
 	],
 	[
 		'registry_types', 'arguments are of the very types', '078_registry_rights',
-		$REGISTRY, '- cardinality(granted), 0), $14;', '- cardinality(granted), 0)::bigint, $14;'
+		$REGISTRY, '- cardinality(granted), 0), $14[', '- cardinality(granted), 0)::bigint, $14['
 	],
 	[
 		'registry_most', 'a holder has no more shards than the limit', '078_registry_rights',
@@ -470,7 +470,7 @@ my @FAULTS = (
 	],
 	[
 		'registry_reserve', 'no shard is reserved during a fence', 'registry',
-		$REGISTRY, 'ELSIF reg.not_before > clock_timestamp() THEN', 'ELSIF false THEN'
+		$REGISTRY, 'ELSIF reg.not_before > clock_timestamp() AND NOT $3 THEN', 'ELSIF false THEN'
 	],
 	[
 		'registry_role', 'a holder belongs to its role', 'registry',
