@@ -557,6 +557,7 @@ start_server(bool is_open)
 	bounds_raise(&bounds->latest, FOUND);
 	bounds_raise(&bounds->renew, 50);
 	bounds_raise(&bounds->horizon, 100);
+	pg_atomic_write_u32(&bounds->are_known, true);
 }
 
 long
