@@ -205,7 +205,7 @@ DECLARE
     last      bigint;
     before    text;
     sequence  record;
-    twin      record;
+    same      record;
     is_same   boolean;
     foreign_one record;
     mask      bigint;
@@ -244,7 +244,7 @@ BEGIN
     PERFORM pg_advisory_xact_lock(hashtextextended('snowflake_plain_setup', 0));
 
     -- who else has these shards of this layout here
-    FOR twin IN
+    FOR same IN
         SELECT shard, format('sequence %s', c.oid::regclass) AS name, substring(obj_description(c.oid, 'pg_class') FROM 'layout "(.*)"') AS layout
           FROM unnest(own) AS shard JOIN pg_class AS c ON c.relname = 'snowflake_shard_' || shard
          WHERE c.relkind = 'S' AND c.relnamespace <> schema::regnamespace
@@ -256,13 +256,13 @@ BEGIN
                         WHERE shard BETWEEN m[1]::numeric AND coalesce(m[2], m[1])::numeric)
     LOOP
         BEGIN
-            EXECUTE format('SELECT %s.snowflake_plain_layout($1) = $2', schema) INTO is_same USING twin.layout, numbers;
+            EXECUTE format('SELECT %s.snowflake_plain_layout($1) = $2', schema) INTO is_same USING same.layout, numbers;
         EXCEPTION WHEN invalid_parameter_value THEN
             is_same := NULL;
         END;
         IF is_same IS NOT FALSE THEN
             RAISE duplicate_object USING
-                MESSAGE = format('shard %s is that of %s', twin.shard, twin.name),
+                MESSAGE = format('shard %s is that of %s', same.shard, same.name),
                 DETAIL = 'In one database, each id would be given twice.',
                 HINT = 'Call its snowflake_nextval(), which serves all schemas, or give another shard. '
                     'If nothing mints there any more, drop the sequence, or take the shard from "snowflake.shards".';

@@ -92,10 +92,10 @@ BEGIN
         WITH plain AS (SELECT c.oid::regclass AS name, substring(c.relname FROM '[0-9]+$')::numeric AS shard,
                               substring(obj_description(c.oid, 'pg_class') FROM '^the last position of a shard of layout "(.*)";') AS its_layout
                          FROM pg_class AS c WHERE c.relkind = 'S' AND c.relname ~ '^snowflake_shard_[0-9]+$')
-        SELECT 'shards', 'error', format('shard %s is that of sequence %s, and of %s, so ids repeat', p.shard, p.name, coalesce('sequence ' || twin.name, '"snowflake.shards"')),
+        SELECT 'shards', 'error', format('shard %s is that of sequence %s, and of %s, so ids repeat', p.shard, p.name, coalesce('sequence ' || same.name, '"snowflake.shards"')),
                'Give one of them another shard: SELECT snowflake_plain_setup(layout, shards); or change "snowflake.shards". If nothing mints there any more, drop the sequence.'
-          FROM plain AS p LEFT JOIN plain AS twin ON twin.shard = p.shard AND twin.its_layout = p.its_layout AND twin.name::oid > p.name::oid
-         WHERE twin.name IS NOT NULL
+          FROM plain AS p LEFT JOIN plain AS same ON same.shard = p.shard AND same.its_layout = p.its_layout AND same.name::oid > p.name::oid
+         WHERE same.name IS NOT NULL
             OR p.its_layout IN (layout.name, layout.specification)
                AND EXISTS (SELECT FROM regexp_matches(own_shards, '(?:^|,)[[:space:]]*([0-9]+)[[:space:]]*(?:-[[:space:]]*([0-9]+))?', 'g') AS m
                             WHERE p.shard BETWEEN m[1]::numeric AND coalesce(m[2], m[1])::numeric)

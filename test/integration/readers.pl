@@ -2,7 +2,7 @@
 # reads by the last id misses events; by transaction ids or by the mark none, and none
 # twice; and each of these two stands still for what the page says, and for nothing else.
 #
-# Majors: ends
+# Majors: one
 # Packages: nodejs
 # Npm: readers
 

@@ -201,7 +201,7 @@ $heir->start;
 # these two cannot lease from a standby
 my $third = leasing_server('third', $heir, 'auto:1', '16s');
 my $fourth = leasing_server('fourth', $heir, '900', '16s');
-fails_with($third, $nextval, '58000', qr/the registry refused: cannot set transaction read-write mode during recovery/, 'a standby leases nothing');
+fails_with($third, $nextval, '58000', qr/server is in hot standby mode/, 'a standby leases nothing');
 $again->wait_for_catchup($heir);
 $heir->append_conf('postgresql.conf', "primary_conninfo = ''\n");
 reload($heir);

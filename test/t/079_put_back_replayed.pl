@@ -2,7 +2,7 @@
 # replay writes the files of the tables again, or nothing was written since the backup.
 # What shows it is the file that each call writes.  And what shows that WAL was thrown away.
 #
-# Majors: ends
+# Majors: one
 
 use strict;
 use warnings;

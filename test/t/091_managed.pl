@@ -155,8 +155,8 @@ is($node->safe_psql('app', sprintf($in_order =~ s/ %% 100//r, 'session >= 100'))
 fails_with($node, q{SELECT plain.snowflake_plain_setup('twitter', '6')}, '42710', qr/shard 6 is that of extension "snowflake"/, 'a shard of C', dbname => 'app');
 my $twice = q{SELECT state, finding FROM public.snowflake_check() WHERE area = 'shards' AND state <> 'ok'};
 is($node->safe_psql('app', $twice), '', 'snowflake_check() finds no shard twice');
-is($node->safe_psql('app', qq{SET ROLE owner; CREATE SCHEMA twin; SET search_path = twin;\n$file\nSELECT FROM snowflake_plain_setup('twitter', '20'); ALTER SEQUENCE snowflake_shard_20 RENAME TO snowflake_shard_5; RESET ROLE; $twice; DROP SCHEMA twin CASCADE}),
-	'error|shard 5 is that of sequence plain.snowflake_shard_5, and of sequence twin.snowflake_shard_5, so ids repeat', 'one in two schemas');
+is($node->safe_psql('app', qq{SET ROLE owner; CREATE SCHEMA second; SET search_path = second;\n$file\nSELECT FROM snowflake_plain_setup('twitter', '20'); ALTER SEQUENCE snowflake_shard_20 RENAME TO snowflake_shard_5; RESET ROLE; $twice; DROP SCHEMA second CASCADE}),
+	'error|shard 5 is that of sequence plain.snowflake_shard_5, and of sequence second.snowflake_shard_5, so ids repeat', 'one in two schemas');
 is($node->safe_psql('app', qq{SET snowflake.shards = '4'; $twice}), 'error|shard 4 is that of sequence plain.snowflake_shard_4, and of "snowflake.shards", so ids repeat', 'and one of plain and C');
 
 # back, and to C again

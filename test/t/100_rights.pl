@@ -2,7 +2,7 @@
 # second table is tried.  A line of the page without statements here fails, and so do
 # statements without a line.
 #
-# Majors: ends
+# Majors: one
 
 use strict;
 use warnings;
