@@ -558,9 +558,10 @@ snowflake_parts(PG_FUNCTION_ARGS)
 	ReturnSetInfo	*result = result_rows(fcinfo, types, lengthof(types));
 	const char		*column = NameStr(*PG_GETARG_NAME(1));
 	Look	  look = {.thorough = true, .patience_us = CALL_PATIENCE_US};
+	List	 *parts = parts_of(&look, PG_GETARG_OID(0), column);
 	ListCell *cell;
 
-	foreach (cell, parts_of(&look, PG_GETARG_OID(0), column))
+	foreach (cell, parts)
 	{
 		Oid	 relation = lfirst_oid(cell);
 		Part part;
@@ -594,10 +595,12 @@ snowflake_read_ids(PG_FUNCTION_ARGS)
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	const char	  *column = NameStr(*PG_GETARG_NAME(1));
 	Look		   look = {.thorough = true, .patience_us = CALL_PATIENCE_US};
+	List		  *parts;
 	ListCell	  *cell;
 
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
-	foreach (cell, parts_of(&look, PG_GETARG_OID(0), column))
+	parts = parts_of(&look, PG_GETARG_OID(0), column);
+	foreach (cell, parts)
 	{
 		Part			part;
 		TableScanDesc	scan;
@@ -657,6 +660,7 @@ snowflake_read_marks(PG_FUNCTION_ARGS)
 	Oid				 marks = PG_GETARG_OID(0);
 	char			 kind = get_rel_relkind(marks);
 	Look	  look = {.thorough = true, .patience_us = CALL_PATIENCE_US};
+	List	 *parts;
 	ListCell *cell;
 
 	if (kind == '\0')
@@ -665,7 +669,8 @@ snowflake_read_marks(PG_FUNCTION_ARGS)
 		ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE),
 						errmsg("\"%s\" is not a table", get_rel_name(marks))));
 	(void) parts_of(&look, marks, "server");
-	foreach (cell, parts_of(&look, marks, "mark"))
+	parts = parts_of(&look, marks, "mark");
+	foreach (cell, parts)
 	{
 		Part	   part;
 		AttrNumber server;

@@ -397,6 +397,13 @@ SQL
 		$node->safe_psql('postgres', 'DROP TABLE scanned; DROP FUNCTION minted_for, mark_for');
 		return @messages;
 	},
+	'A stored mark is replaced' => sub {
+		$node->safe_psql('postgres', q(CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint NOT NULL, published_at timestamptz NOT NULL);
+			INSERT INTO snowflake_marks VALUES ('paris', 9e18, now())));
+		my (undef, undef, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\nSELECT snowflake_publish_mark('paris')");
+		$node->safe_psql('postgres', 'DROP TABLE snowflake_marks');
+		return $err =~ /(WARNING:  .*\nDETAIL:  .*\nHINT:  .*)/;
+	},
 	'The server is in single-user mode' => sub {
 		$node->stop;
 		my ($out, $err) = run_command([ 'sh', '-c',
