@@ -6,8 +6,8 @@
 -- In every extension of this project: a script, and what it makes, look names up in
 -- pg_catalog alone, and name each object of their own by its schema.  So nobody who
 -- may create objects anywhere else can put one in the place of another, as a script
--- may run with more rights than he has.  @extschema@ stands for the schema while
--- the script runs.  Whatever is kept as text has to look it up in pg_extension
+-- may run with more rights than he has.  The server puts the schema in the place of its
+-- variable while the script runs; no comment has that, as a name may have a line break.  Whatever is kept as text has to look it up in pg_extension
 -- each time, since a schema can be renamed; whatever is parsed now (BEGIN ATOMIC,
 -- views, defaults) is kept by its oid.  test/t/097_bound_names.pl checks it.
 

@@ -104,17 +104,25 @@ is($node->safe_psql('postgres', q{SELECT count(*) FROM information_schema.tables
 # --- Names of schemas: all of it works, or the server refuses
 
 $node->safe_psql('postgres', 'CREATE DATABASE named');
-for my $name ('a"b', q(a'b), 'a$b', 'a\\b', "a\nb", 'a--b', 'a/*b', 'a*/b')
+for my $name ('a"b', q(a'b), 'a$b', 'a\\b')
 {
 	my $quoted = '"' . $name =~ s/"/""/gr . '"';
 	fails_with($node, "CREATE SCHEMA $quoted; CREATE EXTENSION snowflake SCHEMA $quoted", '22P02', qr/invalid (character|string) in extension "snowflake" schema/,
 		"refused: $quoted", dbname => 'named');
 }
-for my $name ('"Ä b.c;"', 'snowflake', '"select"')
+for my $name ('"Ä b.c;"', 'snowflake', '"select"', qq("a\nCREATE TABLE public.mine();\n--"), '"a--b"', '"a/*b"', '"a*/b"')
 {
-	$node->safe_psql('named', "CREATE SCHEMA $name; CREATE EXTENSION snowflake SCHEMA $name");
+	my ($code, undef, $err) = $node->psql('named', "\\set VERBOSITY verbose\nCREATE SCHEMA $name; CREATE EXTENSION snowflake SCHEMA $name", on_error_stop => 1);
+	if ($code != 0 && $name =~ m{--|/\*|\*/})
+	{
+		# the minor releases of 2026 refuse them
+		like($err, qr/ERROR:  22P02: invalid string in extension "snowflake" schema|ERROR:  22P02: invalid character in extension "snowflake" schema/, "refused: $name");
+		next;
+	}
+	is($err, '', "installed in $name");
 	is(($node->psql('named', in_schema($name, snowflake_calls()), on_error_stop => 1))[0], 0, "all of it works in $name");
 	$node->safe_psql('named', 'DROP EXTENSION snowflake');
 }
+is($node->safe_psql('named', q(SELECT to_regclass('public.mine') IS NULL)), 't', 'no name of a schema is a statement');
 
 done_testing();

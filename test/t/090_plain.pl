@@ -234,7 +234,8 @@ for (1 .. 6)
 	next_minute($node);
 	sleep(0.3);
 }
-ok(finish_session($_), 'a session that was past the gate') || diag($_->{err}) for @drawers, $mover;
+# one that is far ahead of the clock may say so, and has no id
+ok(finish_session($_) || $_->{err} =~ /clock is \d+ s behind/, 'a session that was past the gate') || diag($_->{err}) for @drawers, $mover;
 append_to_file($ids, "$_->{out}\n") for @drawers, $mover;
 mint_into($node, $ids, 3);
 ids_are_distinct('sessions past the gate', $ids);
