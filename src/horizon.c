@@ -193,8 +193,10 @@ horizon_begin_present_tick(void)
 	int64		  tick;
 	int64		  renew;
 
-	if (!layout_tick_of_time(layout, GetCurrentTimestamp(), &tick) || tick < 0)
-		tick = 0;
+	/* before the epoch nobody mints, and a horizon there would be far ahead */
+	if (!layout_tick_of_time(layout, GetCurrentTimestamp(), &tick) ||
+		tick <= 0)
+		return;
 	tick = Min(tick, layout->last_mint_tick);
 	while ((renew = (int64) pg_atomic_read_u64(&bounds->renew)) == 0)
 		horizon_wait(&wait, tick);
