@@ -2,6 +2,7 @@
 
 import { readFileSync, readdirSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
+import { max, min } from 'drizzle-orm';
 import { ID, check, checkRows, done, fillRelated, foreignKeys, idsOf, makeProject, makeRelated, ok, query, runTool, same, untagged, value } from './check.js';
 
 import { desc, eq, gte, inArray, lt, sql } from 'drizzle-orm';
@@ -62,6 +63,10 @@ function toJson(photo: object) {
 
 // --- The test
 
+async function ends() {
+    return Object.values((await db.select({ least: min(photos.id), greatest: max(photos.id) }).from(photos))[0]);
+}
+
 const source = (name: string) => readFileSync(new URL(name, import.meta.url), 'utf8');
 const config = source('drizzle.config.ts');
 const unfiltered = config.replace(/ *tablesFilter.*\n/, '');
@@ -108,7 +113,7 @@ same(await query(`SELECT attname, format_type(atttypid, NULL) AS type, pg_get_ex
 ok(/No changes detected/.test(kit(directory, 'push')), 'and then has no more to do');
 
 same(await foreignKeys(), ['snowflake'], 'what refers to a key has its type, and no DEFAULT');
-await check({ addPhoto, findPhoto, findPhotos, page, photosSince, fetchIds, toJson },
+await check({ addPhoto, findPhoto, findPhotos, page, photosSince, fetchIds, ends, toJson },
     { integer: BigInt, sends: [BigInt] });
 
 ok(/No changes detected/.test(kit(directory, 'push')), 'push leaves the rows alone');

@@ -80,6 +80,12 @@ async function run(source, variableValues) {
     });
 }
 
+const ends = `
+    {
+        least: allPhotos(orderBy: ID_ASC, first: 1) { nodes { id } }
+        greatest: allPhotos(orderBy: ID_DESC, first: 1) { nodes { id } }
+    }`;
+
 // Pages by the cursors that PostGraphile makes
 function byCursor() {
     let cursor = null;
@@ -108,6 +114,7 @@ for (const [type, scalar, nextPage] of [['snowflake', 'BigFloat', byCursor()], [
         findPhotos: async (ids) => (await run(findPhotos, { ids })).photosByIds.nodes,
         page: nextPage,
         photosSince: async (time) => (await run(photosSince, { time: time.toISOString() })).photosSince.nodes,
+        ends: async () => Object.values(await run(ends)).map(({ nodes }) => nodes[0].id),
         fetchIds: async (n) =>
             (await query('SELECT snowflake_nextval() AS id FROM generate_series(1, $1)', [n])).map((row) => row.id),
         toJson: JSON.stringify,

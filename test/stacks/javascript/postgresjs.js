@@ -56,11 +56,15 @@ async function findByBigInts(sql, ids) {
 
 // --- The test
 
+async function ends() {
+    return Object.values((await sql`SELECT min(id) AS least, max(id) AS greatest FROM photos`)[0]);
+}
+
 for (const type of ['snowflake', 'bigint']) {
     await query('DROP TABLE IF EXISTS photos');
     await query(`CREATE TABLE photos (id ${type} PRIMARY KEY DEFAULT snowflake_nextval(), url text NOT NULL,
         related bigint[] NOT NULL DEFAULT '{}')`);
-    await check({ addPhoto, findPhoto, findPhotos, page, photosSince, fetchIds, toJson: JSON.stringify }, { sends: [String] });
+    await check({ addPhoto, findPhoto, findPhotos, page, photosSince, fetchIds, ends, toJson: JSON.stringify }, { sends: [String] });
 
     const typed = await connectWithBigInt();
     const [odd] = await findByBigInts(typed, [BigInt(ID), 1n]);
