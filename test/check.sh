@@ -359,7 +359,9 @@ install_all() {
     done
     others=("${wanted[@]}")
     wanted=()
+    begin_dots
     ((${#others[@]} == 0)) || add_installable "${others[@]}"
+    end_dots
     install_packages "${needed[@]}" "${wanted[@]}" || install_packages "${needed[@]}" ||
         die 'cannot test without these packages'
 }

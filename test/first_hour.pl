@@ -8,7 +8,9 @@
 #   README.md     the demo, then Install, in that order: there is a running server
 #                 with the extension
 #   check.sh      says what it installs before it does, installs what its test needs
-#                 and no more, and after Ctrl-C says how far it came
+#                 and no more, says nothing that looks like a failure, and after Ctrl-C
+#                 says how far it came
+#   Ctrl-C        while apt unpacks leaves a machine that says what to do
 #   /tmp          has nothing of ours after any of it, also if the tree is one that
 #                 its user may not write to
 
@@ -69,11 +71,32 @@ sub in_order
 my $INSTALLING = qr/^Installing [^\n]* with apt: \d+ packages, [\d.,]+ [kM]B to download, [\d.,]+ [kM]B on disk, about \d+ (?:s|min)$/m;
 my $TOTALS = qr/^\d+ passed, 0 failed$/m;
 
+my ($sudo, $superuser) = $is_root ? ('', 'runuser -u postgres --') : ('sudo', 'sudo -u postgres');
 if (!check('Debian: is prepared', make_debian($suite, $is_root ? 'root' : 'stranger', $is_root ? () : 'sudo')))
 {
 	done_testing();
 	exit;
 }
+
+# --- Ctrl-C while apt unpacks: the machine says what to do, and that is all there is to do
+
+use_debian('bare.2', $is_root ? '/root' : '/home');
+check('the demo is interrupted while apt unpacks', as_user(<<'SH'));
+setsid env --default-signal=INT test/demo.sh >../out 2>&1 &
+until grep -c ' unpack make' /var/log/dpkg.log; do
+    kill -0 $!
+    sleep 0.1
+done
+kill -INT -- -$!
+status=0
+wait $! || status=$?
+cat ../out
+test $status = 130
+test ! -e /etc/postgresql-common/createcluster.d/snowflake-test.conf
+SH
+like(logged(), qr/^apt was interrupted, and may have left packages half installed\. To finish: dpkg --configure -a, as root$/m, 'it says what to do');
+left_in('the interrupted demo');
+check('which is all there is to do', as_user("$sudo dpkg --configure -a && $sudo apt-get -qq check && dpkg --audit >../out && ! grep . ../out"));
 
 # --- The demo, then Install
 
@@ -102,7 +125,6 @@ my $settings = typed('Install', 'conf');
 my $sql = typed('Install', 'sql');
 my $config = "/etc/postgresql/$major/main/postgresql.conf";
 my ($restart) = slurp("$top/README.md") =~ /`sudo (pg_ctlcluster 15 main restart)`/ or die 'README restarts no server';
-my ($sudo, $superuser) = $is_root ? ('', 'runuser -u postgres --') : ('sudo', 'sudo -u postgres');
 
 check('Install: a server has the extension', as_user(<<"SH"));
 $commands

@@ -307,7 +307,9 @@ install_packages() {
     fi
     fetch_lists
     LOG=$(mktemp)
+    begin_dots
     apt_install -o APT::Get::Assume-Yes=false --assume-no "${missing[@]}" >"$LOG" || true
+    end_dots
     say "Installing ${missing[*]} with apt: $(how_much "$LOG")"
     [[ " ${missing[*]}" != *" postgresql-"[0-9]* ]] || hold_clusters
     UNPACKING=yes

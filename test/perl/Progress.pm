@@ -6,7 +6,8 @@
 # each alone; and the totals, of assertions.
 #
 # Tests run several at a time, so nothing is printed before a test ends, but for
-# failures, skips, and comments that begin with "#:", which have its name.
+# failures, skips, and comments that begin with "#:", which have its name.  While
+# nothing is printed, a dot every five seconds shows that they go on.
 
 package Progress;
 
@@ -14,7 +15,33 @@ use strict;
 use warnings;
 use parent 'TAP::Formatter::Base';
 
-sub say_now { local $| = 1; print @_, "\n"; return }
+use IO::Handle;
+use POSIX ();
+
+# A process of its own prints, as a signal would end prove's select().
+my $printer;
+
+sub begin_printing
+{
+	my $parent = open($printer, '|-') // die "could not fork: $!";
+	my $dots = 0;
+
+	return $printer->autoflush if $parent;
+	$SIG{$_} = 'IGNORE' for qw(INT TERM HUP);
+	while (1)
+	{
+		vec(my $ready = '', fileno(STDIN), 1) = 1;
+		my $is_ready = select($ready, undef, undef, 5);
+		my $text = '.';
+
+		last if $is_ready && !sysread(STDIN, $text, 65536);
+		syswrite(STDOUT, ($dots && $is_ready ? "\n" : '') . $text);
+		$dots = !$is_ready;
+	}
+	POSIX::_exit(0);
+}
+
+sub say_now { print {$printer} @_, "\n"; return }
 
 sub prepare
 {
@@ -26,6 +53,7 @@ sub prepare
 	$self->{began} = time;
 	$SIG{$_} = sub { $self->summary(undef, 1); exit(1) }
 	  for qw(INT TERM);
+	begin_printing();
 	say_now(scalar(@tests), ' tests');
 	return;
 }
@@ -67,6 +95,7 @@ sub summary
 	say_now('Took ', $self->elapsed);
 	say_now("$self->{passed} passed, $self->{failed} failed",
 		$self->{skipped} ? ", $self->{skipped} skipped" : '');
+	close($printer);
 	return;
 }
 

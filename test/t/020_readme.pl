@@ -31,6 +31,7 @@ my ($screen) = $readme =~ /\A((?:.*\n){20})/;
 like($screen, qr/^CREATE TABLE .*^INSERT .*RETURNING id, snowflake_timestamp\(id\);\n.*^ (\d{19}) \| 20\d\d-/ms, 'the first 20 lines have a table, an INSERT, its id and its time');
 like($readme, qr/\A(?:.*\n){20,35}\*\*Do not use it\*\* if/, 'then it says who should not use it');
 like($readme, qr/\A(?:.*\n){30,50}.*\(doc\/javascript\.md\).*\n.*\(doc\/languages\.md\)/, 'and where the languages are');
+like($readme, qr/\A(?:.*\n){30,55}.*consumer skips events.*\(doc\/events\.md\).*\(doc\/leases\.md\).*\n.*\(doc\/monitoring\.md\).*\(doc\/failures\.md\)/, 'where to read for events, and for who runs servers');
 cmp_ok(scalar(split(' ', $readme)), '<=', 1800, 'README has at most 1,800 words');
 
 # --- its example: an id that test/demo.sh minted.  Another run mints another id,

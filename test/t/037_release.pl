@@ -151,6 +151,7 @@ for (
 my ($heading) = slurp_file("$top/CHANGELOG.md") =~ /^## (.*)$/m;
 my $status = $heading =~ /unreleased/ ? 'not released' : 'released';
 is($meta->{release_status} eq 'stable' ? 'released' : 'not released', $status, 'META.json and CHANGELOG.md agree whether it is released');
+is(slurp_file("$top/CHANGELOG.md") =~ /^### Before \Q$release\E is released$/m ? 'not released' : 'released', $status, 'and CHANGELOG.md says what is left as long as it is not released');
 is(slurp_file("$top/debian/changelog") =~ /\A.*\) UNRELEASED;/ ? 'not released' : 'released', $status, 'and so does debian/changelog');
 
 # --- Nothing is left for somebody else to fill in.  The project has no public
