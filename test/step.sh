@@ -176,6 +176,7 @@ await_tools() {
 # machine's npmrc, which may name the registry, a proxy or a certificate.
 install_from_npm() {
     local log=$1/npm.log
+    command -v npm >/dev/null || return 0       # Debian's Node.js comes without
     attend env -C "$1" npm install --no-package-lock --no-save --no-audit --no-fund \
         --ignore-scripts --fetch-retries=0 --loglevel=error >"$log" 2>&1 </dev/null || {
         say "#: npm could not install what ${1##*/}/package.json names:"
