@@ -111,6 +111,7 @@
 		$('preset').value = 'discord';
 		$('preset').dispatchEvent(new Event('change'));
 		found.copied = [...document.querySelectorAll('#sql pre')].some(pre => pre.textContent === "SELECT * FROM snowflake_fields('175928847299117063', 'discord');");
+		found.hidden = $('layout').scrollHeight - $('layout').clientHeight;
 		document.querySelector('[data-resize="worker1"]').click();
 		found.moved = $('layout').value;
 		found.bad = [];

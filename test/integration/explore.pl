@@ -266,6 +266,7 @@ is($found->{copied}, JSON::PP::true, 'what is to be copied is SQL with the id');
 is($found->{moved}, 'epoch=2015-01-01T00:00:00Z unit=1ms fields=timestamp:41,worker:6,process:5,sequence:12', 'a bit moves from one field to another');
 is($json->encode($found->{bad}), '["Not read: the number has more than 64 bits.","Not read: unknown field \"x\"."]', 'what cannot be read is said');
 is($found->{too_wide}, 0, 'at 360 px nothing is cut off');
+is($found->{hidden}, 0, 'and a layout is shown whole');
 
 my $dark = in_browser(1000, dark => 1, name => 'dark', hash => '#id=1541815603606036480&layout=twitter&scene=crash');
 is($dark->{begins}{id}, '1541815603606036480', 'the address has the id');
