@@ -320,13 +320,13 @@ async function run(store, idle) {
       behind = names.filter((name) => keys(name).size < committed.size);
   };
 
+  const writers = await Promise.all(Array.from({ length: WRITERS }, (_, i) => store.writer(`order-${i}`)));
   const until = performance.now() + SECONDS * 1000;
   const watching = (async () => {
     for (; performance.now() < until; await sleep(200)) await sample(client, times);
     await sample(client, times);
   })();
-  await Promise.all(Array.from({ length: WRITERS }, async (_, i) => {
-    const append = await store.writer(`order-${i}`);
+  await Promise.all(writers.map(async (append, i) => {
     for (let n = 0; performance.now() < until; n++) {
       await append(`${i}-${n}`);
       committed.set(`${i}-${n}`, performance.now());
