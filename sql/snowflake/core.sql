@@ -334,7 +334,11 @@ CREATE FUNCTION @extschema@.snowflake_lastval() RETURNS @extschema@.snowflake
     LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME';
 CREATE FUNCTION @extschema@.snowflake_settled() RETURNS @extschema@.snowflake
     LANGUAGE C STABLE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME';
+CREATE FUNCTION @extschema@.snowflake_settled(shards text) RETURNS @extschema@.snowflake
+    LANGUAGE C STABLE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME';
 CREATE FUNCTION @extschema@.snowflake_wait_settled(after bigint, timeout interval) RETURNS boolean
+    LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+CREATE FUNCTION @extschema@.snowflake_wait_settled(after bigint, timeout interval, shards text) RETURNS boolean
     LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 CREATE FUNCTION @extschema@.snowflake_copy_nextval(original internal, shard integer) RETURNS @extschema@.snowflake
     LANGUAGE C STABLE CALLED ON NULL INPUT PARALLEL UNSAFE AS 'MODULE_PATHNAME';
@@ -345,7 +349,9 @@ COMMENT ON FUNCTION @extschema@.snowflake_nextval(integer) IS 'mint an id on a s
 COMMENT ON FUNCTION @extschema@.snowflake_nextval() IS 'mint an id on this server''s own shards (snowflake.shards)';
 COMMENT ON FUNCTION @extschema@.snowflake_lastval() IS 'last id minted in this session';
 COMMENT ON FUNCTION @extschema@.snowflake_settled() IS 'every row with an id below this one is already visible to the statement';
+COMMENT ON FUNCTION @extschema@.snowflake_settled(text) IS 'likewise of the rows with ids on these shards, such as ''0-7''';
 COMMENT ON FUNCTION @extschema@.snowflake_wait_settled(bigint, interval) IS 'wait until the mark of snowflake_settled() has passed an id';
+COMMENT ON FUNCTION @extschema@.snowflake_wait_settled(bigint, interval, text) IS 'wait until the mark of snowflake_settled(shards) has passed an id';
 COMMENT ON FUNCTION @extschema@.snowflake_copy_nextval(internal) IS 'what COPY calls in place of snowflake_nextval()';
 COMMENT ON FUNCTION @extschema@.snowflake_copy_nextval(internal, integer) IS 'what COPY calls in place of snowflake_nextval(integer)';
 COMMENT ON FUNCTION @extschema@.snowflake_nextval_support(internal) IS 'planner support of snowflake_nextval';
