@@ -94,7 +94,7 @@ read_shards(const char *text)
 		count += listed[shard];
 	if (count == 0)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-						errmsg("invalid list of shards: \"%s\"", text),
+						errmsg("invalid list of shards \"%s\"", text),
 						errdetail_internal("%s", error.message),
 						errhint("Write shards from 0 to " INT64_FORMAT
 								" and ranges of them, such as '5', '0-7' or "

@@ -343,6 +343,10 @@ CREATE TABLE customers (id snowflake PRIMARY KEY) PARTITION BY HASH (id snowflak
 CREATE TABLE customers_0 PARTITION OF customers FOR VALUES WITH (MODULUS 1, REMAINDER 0);
 INSERT INTO customers VALUES (5);
 SQL
+		$node->append_conf('postgresql.conf', 'max_prepared_transactions = 1');
+		$node->restart;
+		minted($node);
+		$node->safe_psql('postgres', "BEGIN; SELECT snowflake_nextval(); PREPARE TRANSACTION 'order 17'");
 		$node->append_conf('postgresql.conf', "snowflake.layout = 'discord'");
 		$node->restart;
 		my @messages = errors_of($node, $mint);
@@ -354,7 +358,8 @@ SQL
 		$reader->stop;
 		push @messages, (
 			errors_of($node, "CREATE ROLE app; SET ROLE app; SELECT snowflake_accept_layout()"),
-			errors_of($node, 'SELECT snowflake_accept_layout()'));
+			errors_of($node, 'SELECT snowflake_accept_layout()'),
+			errors_of($node, "ROLLBACK PREPARED 'order 17'; SELECT snowflake_accept_layout()"));
 		$node->append_conf('postgresql.conf', "snowflake.layout = 'twitter'");
 		$node->restart;
 		$node->safe_psql('postgres', 'DROP TABLE customers');

@@ -182,7 +182,7 @@ $import->quit;
 for ([ '', 'No shard is named' ], [ '5000', 'Shard 5000 is out of range: the layout has shards 0 to 1023' ], [ 'auto:8', '"auto:8" is not a shard or a range of shards' ])
 {
 	my ($list, $reason) = @$_;
-	fails_with($node, "SELECT snowflake_settled('$list')", '22023', qr/invalid list of shards: "\Q$list\E"\nDETAIL:  \Q$reason\E.*HINT:  Write shards from 0 to 1023/s,
+	fails_with($node, "SELECT snowflake_settled('$list')", '22023', qr/invalid list of shards "\Q$list\E"\nDETAIL:  \Q$reason\E.*HINT:  Write shards from 0 to 1023/s,
 		"'$list' is no list of shards");
 }
 is($node->safe_psql('postgres', q(SELECT snowflake_settled(current_setting('snowflake.shards')) <= snowflake_settled(' 0 - 8 '), snowflake_settled(NULL) IS NULL)), 't|t',
