@@ -403,7 +403,8 @@ wait_for_room(int64 tick)
 static pg_noinline void
 hold_mark(int32 shard)
 {
-	if (my_held == shard || my_held == ALL_SHARDS)
+	if (my_held == shard || my_held == ALL_SHARDS ||
+		(my_held == HOLDS_LATEST && my_slot->mark_shard == shard))
 		return;
 	if (my_held > ALL_SHARDS)
 	{

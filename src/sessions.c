@@ -228,6 +228,8 @@ sessions_read(int index, SessionStats *stats)
 	stats->pid = slot->pid;
 	stats->waits = slot->waits;
 	stats->waited_us = slot->waited_us;
+	stats->mark_shard =
+		slot->mark_others_tick == NO_TICK ? slot->mark_shard : ALL_SHARDS;
 	SpinLockRelease(&slot->lock);
 	stats->minted = (int64) pg_atomic_read_u64(&slot->minted);
 	stats->last_id = (int64) pg_atomic_read_u64(&slot->last_id);

@@ -52,7 +52,8 @@ typedef struct SessionStats
 	int64 waited_us;
 	int64 minted;
 	int64 last_id;
-	int64 mark_tick; /* NO_TICK: it does not hold the mark */
+	int64 mark_tick;  /* NO_TICK: it does not hold the mark */
+	int32 mark_shard; /* of this shard alone, or ALL_SHARDS */
 	int64 first_id;
 } SessionStats;
 

@@ -418,7 +418,7 @@ CREATE FUNCTION @extschema@.snowflake_stat_shards(OUT shard integer, OUT minted 
     LANGUAGE C VOLATILE STRICT PARALLEL SAFE ROWS 10 AS 'MODULE_PATHNAME';
 CREATE FUNCTION @extschema@.snowflake_stat_backends(OUT pid integer, OUT shard integer, OUT last_id @extschema@.snowflake,
     OUT minted bigint, OUT waits bigint, OUT waited interval,
-    OUT holding_since timestamptz, OUT oldest_id @extschema@.snowflake)
+    OUT holding_since timestamptz, OUT oldest_id @extschema@.snowflake, OUT holding_shard integer)
     RETURNS SETOF record
     LANGUAGE C VOLATILE STRICT PARALLEL SAFE ROWS 100 AS 'MODULE_PATHNAME';
 CREATE FUNCTION @extschema@.snowflake_stat_reset() RETURNS void
@@ -427,18 +427,23 @@ CREATE FUNCTION @extschema@.snowflake_stat_reset() RETURNS void
 CREATE VIEW @extschema@.pg_stat_snowflake AS SELECT * FROM @extschema@.snowflake_stat_shards();
 CREATE VIEW @extschema@.pg_stat_snowflake_backends AS SELECT * FROM @extschema@.snowflake_stat_backends();
 
--- A transaction that is prepared has an advisory lock of a kind of its own, whose key is
--- the time at which it holds the mark: see src/mark.c.
+-- A transaction that is prepared has advisory locks of kinds of their own: the key of one
+-- is the time at which it holds the mark, that of another the shard, and that of a third
+-- the time for other shards: see src/mark.c.
 CREATE VIEW @extschema@.snowflake_unsettled AS
 WITH locks AS MATERIALIZED (SELECT * FROM pg_catalog.pg_locks)
 SELECT a.datname AS database, b.pid, NULL::text AS gid, a.usename AS "user", a.application_name,
-       b.holding_since AS since, b.oldest_id
+       b.holding_since AS since, b.oldest_id, b.holding_shard AS shard
   FROM @extschema@.pg_stat_snowflake_backends b JOIN pg_catalog.pg_stat_activity a USING (pid)
  WHERE b.holding_since IS NOT NULL
 UNION ALL
 SELECT p.database, NULL, p.gid, p.owner, NULL,
        timestamptz '2000-01-01 00:00:00+00'
-           + (mark.classid::bigint << 32 | mark.objid::bigint) * interval '1 microsecond', NULL
+           + (mark.classid::bigint << 32 | mark.objid::bigint) * interval '1 microsecond', NULL,
+       (SELECT pg_catalog.min(one.objid::bigint)::integer FROM locks AS one
+         WHERE one.virtualtransaction = mark.virtualtransaction AND one.locktype = 'advisory' AND one.pid IS NULL
+           AND one.objsubid IN (24347, 24348)
+        HAVING pg_catalog.max(one.objsubid) = 24347)
   FROM locks AS mark
   JOIN locks AS own ON own.locktype = 'transactionid' AND own.mode = 'ExclusiveLock' AND own.pid IS NULL
        AND own.virtualtransaction = mark.virtualtransaction

@@ -53,6 +53,11 @@ sub mark_of_shards
 	return $node->safe_psql('postgres', "SELECT snowflake_settled('$shards')");
 }
 
+sub holders
+{
+	return $node->safe_psql('postgres', q(SELECT string_agg(format('%s %s', gid, coalesce(shard::text, 'all')), ', ' ORDER BY since) FROM snowflake_unsettled));
+}
+
 # --- Who holds which mark
 
 my $none = 'all t, 0-7 t, 8 t, 7-8 t';
@@ -65,11 +70,13 @@ importer_does("BEGIN; INSERT INTO events VALUES (snowflake_nextval(8), 'import')
 see_meanwhile($eight, 'an import on a named shard holds the marks with that shard');
 importer_does("INSERT INTO events SELECT snowflake_nextval(8), 'import' FROM generate_series(1, 10000)");
 see_meanwhile($eight, 'with 10000 ids, too');
+is(holders(), ' 8', 'as the view says');
 is($node->safe_psql('postgres', "SELECT count(*) FROM events WHERE id < snowflake_settled('0-7') AND name = 'meanwhile'"), 3,
 	'a feed of the others reads what came meanwhile');
 my $mark = mark_of_shards('0-7');
 importer_does("INSERT INTO events (name) VALUES ('import, by default')");
 see_meanwhile($all, 'when it mints on another shard, it holds all marks');
+is(holders(), ' all', 'as the view says, too');
 is($node->safe_psql('postgres', "SELECT snowflake_settled('0-7') >= $mark"), 't', 'from then on: the mark does not go back');
 is($node->safe_psql('postgres', "SELECT snowflake_settled('0-7') > max(id) FROM events WHERE name = 'meanwhile' AND id < $mark"), 't', 'nor what was below it');
 importer_does("ROLLBACK");
@@ -156,6 +163,7 @@ prepare('one', 'snowflake_nextval(8)');
 see_meanwhile($eight, 'a prepared transaction holds the marks with its shard');
 $node->restart;
 see_meanwhile($eight, 'after a restart, too');
+is(holders(), 'one 8', 'as the view says');
 $node->safe_psql('postgres', "COMMIT PREPARED 'one'");
 see_meanwhile($none, 'until it commits');
 my $before = mark_of_shards('0-7');
@@ -164,6 +172,7 @@ prepare('many', 'snowflake_nextval()');
 for my $when ('', ' after a restart')
 {
 	see_meanwhile($all, "one of several shards holds all$when");
+	is(holders(), 'two all, many all', "as the view says$when");
 	is($node->safe_psql('postgres', <<'SQL'), 't|t|t|t', "from its first id on each$when");
 SELECT snowflake_settled('8') <= first, snowflake_settled('8') > first - 4194304 * 9, snowflake_settled('3') > first, snowflake_settled('3') <= second
   FROM (SELECT min(second) AS second, snowflake_floor(since) AS first FROM snowflake_unsettled,
