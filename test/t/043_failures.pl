@@ -346,7 +346,7 @@ SQL
 		$node->append_conf('postgresql.conf', 'max_prepared_transactions = 1');
 		$node->restart;
 		minted($node);
-		$node->safe_psql('postgres', "BEGIN; SELECT snowflake_nextval(); PREPARE TRANSACTION 'order 17'");
+		$node->safe_psql('postgres', "BEGIN; SELECT snowflake_nextval(5); PREPARE TRANSACTION 'order 17'");
 		$node->append_conf('postgresql.conf', "snowflake.layout = 'discord'");
 		$node->restart;
 		my @messages = errors_of($node, $mint);
