@@ -65,6 +65,7 @@ my $eight = 'all f, 0-7 t, 8 f, 7-8 f';
 my $all = 'all f, 0-7 f, 8 f, 7-8 f';
 
 $import = $node->background_psql('postgres', on_error_stop => 0);
+$import->set_query_timer_restart();
 see_meanwhile($none, 'nobody holds a mark');
 importer_does("BEGIN; INSERT INTO events VALUES (snowflake_nextval(8), 'import')");
 see_meanwhile($eight, 'an import on a named shard holds the marks with that shard');
