@@ -148,7 +148,7 @@ end_events($_, splice(@writers, 0, 2)) for $paris, $tokyo;
 ok(finish_session($reader{$_}), "$_: the reader comes to its end") or diag($reader{$_}{err}) for sort keys %reader;
 all_are_read($archive, 'behind the hub', [ read_so_far($reader{hubbed}) ], dbname => 'hubbed');
 my ($missed) = missed_by($archive, [ read_so_far($reader{relayed}) ], dbname => 'relayed');
-cmp_ok($missed, '>=', 1000, "behind a hub that sends marks on, $missed rows are missed");
+cmp_ok($missed, '>', 0, "behind a hub that sends marks on, $missed rows are missed");
 end_sessions($_, q{query ~ '^DO'}, shift @jobs) for $paris, $tokyo, $hub;
 
 done_testing();
