@@ -83,7 +83,7 @@ if (!check('Debian: is prepared', make_debian($suite, $is_root ? 'root' : 'stran
 use_debian('bare.2', $is_root ? '/root' : '/home');
 check('the demo is interrupted while apt unpacks', as_user(<<'SH'));
 setsid env --default-signal=INT test/demo.sh >../out 2>&1 &
-until grep -c ' unpack make' /var/log/dpkg.log; do
+until grep -c ' status unpacked ' /var/log/dpkg.log; do
     kill -0 $!
     sleep 0.1
 done
