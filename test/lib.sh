@@ -314,7 +314,8 @@ install_packages() {
     [[ " ${missing[*]}" != *" postgresql-"[0-9]* ]] || hold_clusters
     UNPACKING=yes
     begin_dots
-    apt_install -q -y "${missing[@]}" >"$LOG" || status=$?
+    # a trap that runs where the output goes to the log would say what to do to the log
+    (trap : INT; apt_install -q -y "${missing[@]}") >"$LOG" || status=$?
     end_dots
     UNPACKING=
     release_clusters
