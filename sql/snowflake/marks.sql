@@ -53,8 +53,8 @@ BEGIN
         RAISE undefined_table USING
             MESSAGE = 'there is no table for marks',
             DETAIL = 'The search_path finds no table "snowflake_marks", and no other one is named.',
-            HINT = format('CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint NOT NULL, published_at timestamptz NOT NULL, '
-                          'came_by oid GENERATED ALWAYS AS (%s.snowflake_came_by(mark)) STORED)', own);
+            HINT = concat('CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint NOT NULL, published_at timestamptz NOT NULL, '
+                          'came_by oid GENERATED ALWAYS AS (', own, '.snowflake_came_by(mark)) STORED)');
     END IF;
     -- default names of before: of servers, not of what came here
     statement := format(
@@ -143,8 +143,8 @@ BEGIN
         RAISE undefined_table USING
             MESSAGE = 'there is no table for marks',
             DETAIL = 'The search_path finds no table "snowflake_marks", and no other one is named.',
-            HINT = format('CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint NOT NULL, published_at timestamptz NOT NULL, '
-                          'came_by oid GENERATED ALWAYS AS (%s.snowflake_came_by(mark)) STORED)', own);
+            HINT = concat('CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint NOT NULL, published_at timestamptz NOT NULL, '
+                          'came_by oid GENERATED ALWAYS AS (', own, '.snowflake_came_by(mark)) STORED)');
     END IF;
     SELECT relname, relkind INTO class FROM pg_class WHERE oid = relation;
     IF NOT FOUND THEN
