@@ -373,8 +373,8 @@ BEGIN
         RAISE datetime_field_overflow USING
             MESSAGE = format('time %s is out of the layout''s range', {schema}.snowflake_plain_time_text(created_at)),
             DETAIL = format('Layout "%s" holds the times from %s to %s.', layout,
-                {schema}.snowflake_plain_time_text({schema}.snowflake_plain_time(-9223372036854775808, l)),
-                {schema}.snowflake_plain_time_text({schema}.snowflake_plain_time(9223372036854775807, l)));
+                {schema}.snowflake_plain_time_text({schema}.snowflake_plain_time((-9223372036854775808)::bigint, l)),
+                {schema}.snowflake_plain_time_text({schema}.snowflake_plain_time(9223372036854775807::bigint, l)));
     END IF;
     IF shard NOT BETWEEN 0 AND (1::bigint << l[4]::int) - 1 THEN
         RAISE invalid_parameter_value USING
@@ -513,9 +513,10 @@ $template$;
         ['base62', '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz', 'LygHa16AHYF']] LOOP
         code := code || format($template$
 CREATE OR REPLACE FUNCTION {schema}.snowflake_to_%1$s(id bigint) RETURNS text
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $f$ SELECT {schema}.snowflake_plain_to_text(id, '%2$s', %4$s) $f$;
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $f$ SELECT {schema}.snowflake_plain_to_text(id, '%2$s'::pg_catalog.text, %4$s) $f$;
 CREATE OR REPLACE FUNCTION {schema}.snowflake_from_%1$s(id text) RETURNS bigint
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $f$ SELECT {schema}.snowflake_plain_from_text(id, '%1$s', '%2$s', '%3$s') $f$;
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $f$ SELECT {schema}.snowflake_plain_from_text(id, '%1$s'::pg_catalog.text, '%2$s'::pg_catalog.text, '%3$s'::pg_catalog.text) $f$;
 COMMENT ON FUNCTION {schema}.snowflake_to_%1$s(bigint) IS 'an id as %1$s, which sorts as the ids do';
 COMMENT ON FUNCTION {schema}.snowflake_from_%1$s(text) IS 'the id of a %1$s text';
 $template$, form[1], form[2], form[3], length(form[3]));
@@ -706,7 +707,7 @@ $template$;
         'first_ids', quote_literal(format('%s.snowflake_shard_%s', schema, own[1])),
         'first_open', quote_literal(format('%s.snowflake_open_%s', schema, own[1])),
         'layout_numbers', quote_literal(numbers::text) || '::bigint[]',
-        'layout_name', quote_literal(layout),
+        'layout_name', quote_literal(layout) || '::pg_catalog.text',
         'own_text', array_to_string(own, ', '),
         'own', format('(%L::int[])', own),
         'count', cardinality(own),

@@ -622,7 +622,9 @@ DECLARE
     reg     record;            -- the state
     known   record;            -- the holder, if it called before
     now     timestamptz;
-    length  interval := $15;   -- of the leases
+    -- in seconds: '12 mons -360 days' is 0 to those who compare, and 5 days to those who add
+    asked   interval := make_interval(secs => extract(epoch FROM $15)::float8);
+    length  interval := asked; -- of the leases
     is_more boolean := false;  -- does it ask for more than it gets?
     loss    text;
     lost_shards int[];
@@ -649,22 +651,22 @@ BEGIN
 
     -- refuse a call that is not for this registry, or for more than it gives
     IF ($1 IS NOT NULL AND $2 <= $3 AND cardinality($9) = cardinality($11) AND $6 <> '' AND $7 BETWEEN 0 AND 1048575
-        AND ($16 OR cardinality($9) = cardinality($10) AND $15 > interval '0' AND coalesce($13, 0) >= 0
+        AND ($16 OR cardinality($9) = cardinality($10) AND asked > interval '0' AND coalesce($13, 0) >= 0
                     AND ($12 IS NULL OR 0 <= ALL ($12) AND $7 >= ALL ($12)))) IS NOT TRUE THEN
         RAISE invalid_parameter_value USING
             MESSAGE = 'the call of the snowflake registry is not valid',
-            DETAIL = format('The last shard is %s, of 1048575 at most, in layout "%s"; a lease of %s is wanted.', $7, $6, coalesce($15, interval '0'));
+            DETAIL = format('The last shard is %s, of 1048575 at most, in layout "%s"; a lease of %s is wanted.', $7, $6, coalesce(asked, interval '0'));
     ELSIF $6 <> reg.layout OR $7 <> reg.last_shard THEN
         RAISE object_not_in_prerequisite_state USING
             MESSAGE = 'the snowflake registry is of another layout',
             DETAIL = format('The registry''s layout is "%s", with shards 0 to %s, and the server''s is "%s", with shards 0 to %s.',
                             reg.layout, reg.last_shard, $6, $7),
             HINT = 'Make a registry for each layout, in a database of its own.';
-    ELSIF has = 0 AND ($15 > reg.max_lease OR coalesce(cardinality($12), $13) > reg.max_shards) THEN
+    ELSIF has = 0 AND (asked > reg.max_lease OR coalesce(cardinality($12), $13) > reg.max_shards) THEN
         RAISE configuration_limit_exceeded USING
             MESSAGE = 'the snowflake registry does not lease so much to one server',
             DETAIL = format('The server asks for %s shards for %s; the limits are %s shards and %s.',
-                            coalesce(cardinality($12), $13), $15, reg.max_shards, reg.max_lease),
+                            coalesce(cardinality($12), $13), asked, reg.max_shards, reg.max_lease),
             HINT = 'An administrator of the registry can call snowflake_registry_limit().';
     END IF;
     EXECUTE format('SELECT * FROM %s.snowflake_registry_holders AS h WHERE h.holder = $1', own) INTO known USING $1;
@@ -677,9 +679,9 @@ BEGIN
 
     -- a limit that was lowered takes nothing from a server that holds something: it keeps
     -- that, and the length of its leases, and gets no more
-    IF NOT $16 AND ($15 > reg.max_lease OR coalesce(cardinality($12), $13) > greatest(reg.max_shards, has)) THEN
-        length := least($15, greatest(reg.max_lease, known.lease));
-        is_more := $15 > length OR coalesce(cardinality($12), $13) > greatest(reg.max_shards, has);
+    IF NOT $16 AND (asked > reg.max_lease OR coalesce(cardinality($12), $13) > greatest(reg.max_shards, has)) THEN
+        length := least(asked, greatest(reg.max_lease, known.lease));
+        is_more := asked > length OR coalesce(cardinality($12), $13) > greatest(reg.max_shards, has);
     END IF;
 
     -- is the caller the holder?  It is not if another call of the same holder came

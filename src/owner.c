@@ -106,22 +106,30 @@ become_caller(const Caller *caller)
 	SetUserIdAndSecContext(caller->user, caller->context);
 }
 
-/* snowflake_run_as_owner(relation, statement) */
+/* snowflake_run_as_owner(relation, statement): its first value, if it has one. */
 Datum
 snowflake_run_as_owner(PG_FUNCTION_ARGS)
 {
 	Caller caller;
-	int	   result;
+	int	   code;
+	char  *value = NULL;
+	Datum  result = (Datum) 0;
 
 	become_owner(&caller, PG_GETARG_OID(0));
 	SPI_connect();
-	result = SPI_execute(text_to_cstring(PG_GETARG_TEXT_PP(1)), false, 0);
-	if (result < 0)
+	code = SPI_execute(text_to_cstring(PG_GETARG_TEXT_PP(1)), false, 0);
+	if (code < 0)
 		elog(ERROR, "could not run a statement as the owner: %s",
-			 SPI_result_code_string(result));
+			 SPI_result_code_string(code));
+	if (SPI_tuptable != NULL && SPI_processed > 0)
+		value = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
+	if (value != NULL)
+		result = SPI_datumTransfer(CStringGetTextDatum(value), false, -1);
 	SPI_finish();
 	become_caller(&caller);
-	PG_RETURN_VOID();
+	if (value == NULL)
+		PG_RETURN_NULL();
+	PG_RETURN_DATUM(result);
 }
 
 /*

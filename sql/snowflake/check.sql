@@ -298,6 +298,8 @@ BEGIN
             CONTINUE WHEN newest IS NULL;
             EXECUTE format('SELECT %s.snowflake_timestamp($1)', own) INTO minted_at USING newest;
             IF item.attidentity <> '' THEN
+                -- a look at a sequence takes a lock, too
+                PERFORM set_config('lock_timeout', greatest(least(patience, 200), 1)::text, true);
                 IF minted_at BETWEEN layout.epoch + interval '30 days' AND latest
                    AND coalesce(pg_sequence_last_value(item.sequence), 0) < newest THEN
                     found_any := true;
@@ -313,6 +315,9 @@ BEGIN
                     format('SELECT * FROM %s.snowflake_audit(%L, %L);', own, item.name, item.attname);
             END IF;
         EXCEPTION
+            WHEN lock_not_available THEN
+                patience := patience - 200;
+                unseen := unseen || format('%s (locked)', item.name);
             WHEN OTHERS THEN
                 GET STACKED DIAGNOSTICS message = MESSAGE_TEXT;
                 RETURN QUERY SELECT 'columns', 'notice', format('table %s could not be looked into: %s', item.name, message), NULL;

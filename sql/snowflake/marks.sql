@@ -18,6 +18,10 @@
 -- from another layout, or from a server that this one was restored from, and ids
 -- below it may still be minted.  It is replaced, with a warning.
 --
+-- Who could become the owner of the table stores the mark as the owner (see src/owner.c):
+-- so a superuser's job runs nobody's triggers with its rights.  To others it is an INSERT
+-- of theirs.
+--
 -- The default of "marks" is worked out where the function is called, and so by the
 -- caller's search_path.  Who finds the row locked, by another call whose transaction
 -- is still open, waits no longer than the timeout.
@@ -34,45 +38,52 @@ CREATE FUNCTION @extschema@.snowflake_publish_mark(server text DEFAULT NULL,
     SET lock_timeout = '1s'
 AS $$
 DECLARE
-    own    regnamespace;    -- the extension's schema
-    name   text := coalesce(server, (SELECT format('%s/%s', system_identifier, current_database()) FROM pg_control_system()));
-    before bigint;
-    stored bigint;
-    old    text;            -- default names of before
+    own       regnamespace;    -- the extension's schema
+    name      text := coalesce(server, (SELECT format('%s/%s', system_identifier, current_database()) FROM pg_control_system()));
+    is_owned  boolean;
+    statement text;
+    marked    text[];          -- the mark that is stored, the one of before, and default names
+    stored    bigint;
+    before    bigint;
 BEGIN
     SELECT extnamespace INTO STRICT own FROM pg_extension WHERE extname = 'snowflake';
     EXECUTE format('SELECT %s.snowflake_settled()', own);   -- during recovery, its error says what to do
-    IF NOT EXISTS (SELECT FROM pg_class WHERE oid = marks) THEN
+    SELECT pg_has_role(relowner, 'USAGE') INTO is_owned FROM pg_class WHERE oid = marks;
+    IF NOT FOUND THEN
         RAISE undefined_table USING
             MESSAGE = 'there is no table for marks',
             DETAIL = 'The search_path finds no table "snowflake_marks", and no other one is named.',
-            HINT = format('CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint NOT NULL, published_at timestamptz NOT NULL, '
-                          'came_by oid GENERATED ALWAYS AS (%s.snowflake_came_by(mark)) STORED)', own);
+            HINT = concat('CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint NOT NULL, published_at timestamptz NOT NULL, '
+                          'came_by oid GENERATED ALWAYS AS (', own, '.snowflake_came_by(mark)) STORED)');
     END IF;
-    EXECUTE format('SELECT mark FROM %s WHERE server = $1', marks) INTO before USING name;
-    IF server IS NULL AND before IS NULL THEN
-        EXECUTE format('SELECT string_agg(format(''"%%s"'', server), '', '' ORDER BY server) FROM %s WHERE server ~ ''^[0-9]{10,}/'' %s', marks,
-                       (SELECT 'AND came_by IS NULL' FROM pg_attribute WHERE attrelid = marks AND attname = 'came_by'))
-            INTO old;
+    -- default names of before: of servers, not of what came here
+    statement := format(
+        'WITH before AS (SELECT mark FROM %1$s WHERE server = %3$L) '
+        'INSERT INTO %1$s AS published (server, mark, published_at) '
+        'VALUES (%3$L, %2$s.snowflake_settled(), clock_timestamp()) '
+        'ON CONFLICT (server) DO UPDATE '
+        'SET mark = CASE WHEN %2$s.snowflake_is_before_horizon(published.mark::bigint) '
+        'THEN greatest(published.mark, excluded.mark) ELSE excluded.mark END, '
+        'published_at = excluded.published_at '
+        'RETURNING ARRAY[mark::bigint::text, (SELECT mark FROM before)::bigint::text, '
+        '(SELECT string_agg(format(''"%%s"'', server), '', '' ORDER BY server) FROM %1$s WHERE server ~ ''^[0-9]{10,}/'' %4$s)]',
+        marks, own, name, (SELECT 'AND came_by IS NULL' FROM pg_attribute WHERE attrelid = marks AND attname = 'came_by'));
+    IF is_owned THEN
+        EXECUTE format('SELECT %s.snowflake_run_as_owner($1, $2)', own) INTO marked USING marks, statement;
+    ELSE
+        EXECUTE statement INTO marked;
     END IF;
-    EXECUTE format('INSERT INTO %1$s AS published (server, mark, published_at) '
-                   'VALUES ($1, %2$s.snowflake_settled(), clock_timestamp()) '
-                   'ON CONFLICT (server) DO UPDATE '
-                   'SET mark = CASE WHEN %2$s.snowflake_is_before_horizon(published.mark::bigint) '
-                   'THEN greatest(published.mark, excluded.mark) ELSE excluded.mark END, '
-                   'published_at = excluded.published_at '
-                   'RETURNING mark', marks, own)
-        INTO stored
-        USING name;
+    stored := marked[1];
+    before := marked[2];
     IF stored < before THEN
         RAISE WARNING USING
             MESSAGE = format('the stored mark %s of server "%s" is replaced by %s', before, name, stored),
             DETAIL = 'It is after all ids that this server may have minted: it is of another layout, of another server, or of a history that is lost.',
             HINT = 'Let readers that went by the stored mark read again from the new one on.';
     END IF;
-    IF old IS NOT NULL THEN
+    IF server IS NULL AND before IS NULL AND marked[3] IS NOT NULL THEN
         RAISE NOTICE USING
-            MESSAGE = format('the mark of "%s" begins, beside %s', name, old),
+            MESSAGE = format('the mark of "%s" begins, beside %s', name, marked[3]),
             DETAIL = 'By itself, a mark has the name of the server and of the database. One of the two has changed, as after pg_upgrade or ALTER DATABASE RENAME.',
             HINT = 'Let readers go by the new name, and delete the old row.';
     END IF;
@@ -132,8 +143,8 @@ BEGIN
         RAISE undefined_table USING
             MESSAGE = 'there is no table for marks',
             DETAIL = 'The search_path finds no table "snowflake_marks", and no other one is named.',
-            HINT = format('CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint NOT NULL, published_at timestamptz NOT NULL, '
-                          'came_by oid GENERATED ALWAYS AS (%s.snowflake_came_by(mark)) STORED)', own);
+            HINT = concat('CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint NOT NULL, published_at timestamptz NOT NULL, '
+                          'came_by oid GENERATED ALWAYS AS (', own, '.snowflake_came_by(mark)) STORED)');
     END IF;
     SELECT relname, relkind INTO class FROM pg_class WHERE oid = relation;
     IF NOT FOUND THEN

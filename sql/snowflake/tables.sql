@@ -13,7 +13,7 @@ CREATE FUNCTION @extschema@.snowflake_read_marks(marks regclass, OUT server text
     LANGUAGE C STABLE STRICT PARALLEL RESTRICTED ROWS 10 AS 'MODULE_PATHNAME';
 CREATE FUNCTION @extschema@.snowflake_read_view(view regclass, column_name name) RETURNS SETOF bigint
     LANGUAGE C STABLE STRICT PARALLEL UNSAFE ROWS 100000 AS 'MODULE_PATHNAME';
-CREATE FUNCTION @extschema@.snowflake_run_as_owner(relation regclass, statement text) RETURNS void
+CREATE FUNCTION @extschema@.snowflake_run_as_owner(relation regclass, statement text) RETURNS text
     LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 
 COMMENT ON FUNCTION @extschema@.snowflake_newest(regclass, name, boolean, integer) IS 'called by snowflake_check, snowflake_adopt and snowflake_revert';
@@ -21,4 +21,4 @@ COMMENT ON FUNCTION @extschema@.snowflake_parts(regclass, name) IS 'called by sn
 COMMENT ON FUNCTION @extschema@.snowflake_read_ids(regclass, name, bigint, bigint) IS 'called by snowflake_audit';
 COMMENT ON FUNCTION @extschema@.snowflake_read_marks(regclass) IS 'called by snowflake_least_mark';
 COMMENT ON FUNCTION @extschema@.snowflake_read_view(regclass, name) IS 'called by snowflake_audit';
-COMMENT ON FUNCTION @extschema@.snowflake_run_as_owner(regclass, text) IS 'called by snowflake_adopt, snowflake_revert and snowflake_make_partitions';
+COMMENT ON FUNCTION @extschema@.snowflake_run_as_owner(regclass, text) IS 'called by snowflake_adopt, snowflake_revert, snowflake_make_partitions and snowflake_publish_mark';

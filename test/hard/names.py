@@ -3,7 +3,9 @@ could be bound to somebody else's object.
 
     names.py CATALOG SCRIPT...          the scripts, the bodies in them, and the
                                         statements that these bodies put together
-    names.py --statements CATALOG FILE  statements that ran, each ended by a NUL
+    names.py --statements CATALOG FILE  statements that ran in our functions, each ended by
+                                        a NUL; a user's table is in any schema, and so
+                                        is what is ours
     names.py --made CATALOG FILE        CREATE FUNCTION statements, as the server shows
                                         those of a schema "extschema"
 
@@ -50,6 +52,8 @@ class Reader:
         self.read = 0  # statements
         self.where = ""
         self.strict = False  # whatever is found first is taken
+        self.ran = False  # with the real schemas in it
+        self.was_made = False
         self.said = False  # to people: they read it first
 
     def complain(self, text):
@@ -65,13 +69,15 @@ class Reader:
         if len(parts) == 1:
             if self.strict or (kind, parts[0]) not in self.catalog:
                 self.complain(f'{kind} "{parts[0]}" is not qualified' + ("" if self.strict else ", and not in pg_catalog"))
+        elif self.ran and (kind == "relation" or parts[-1].startswith("snowflake")):
+            return
         elif parts[0] not in self.schemas:
             self.complain(f'{kind} "{".".join(parts)}" is in a schema of somebody else')
 
     def made(self, kind, parts):
         """A name that is made: with nothing in front it would go into pg_catalog."""
         parts = [part.sval for part in parts if hasattr(part, "sval")]
-        if len(parts) != 2 or parts[0] != OWN:
+        if len(parts) != 2 or parts[0] != OWN and not self.ran:
             self.complain(f'{kind} "{".".join(parts)}" is not made in the extension\'s schema')
 
     # --- trees
@@ -96,7 +102,7 @@ class Reader:
 
     def on_FuncCall(self, n, queries):
         self.name("function", n.funcname)
-        if len(n.funcname) == 2 and n.funcname[0].sval == OWN:
+        if len(n.funcname) == 2 and (n.funcname[0].sval == OWN or self.ran and n.funcname[1].sval.startswith("snowflake")):
             self.own_call(n.funcname[1].sval, n.args or ())
         elif n.funcname[-1].sval == "format":
             self.template(n.args)
@@ -104,6 +110,10 @@ class Reader:
     def on_A_Expr(self, n, queries):
         if n.kind in (A_Expr_Kind.AEXPR_OP, A_Expr_Kind.AEXPR_OP_ANY, A_Expr_Kind.AEXPR_OP_ALL):
             self.name("operator", n.name)
+
+    def on_A_Const(self, n, queries):
+        if self.was_made and isinstance(n.val, ast.String) and re.match(r"snowflake_\w*\Z", n.val.sval):
+            self.complain(f'the name "{n.val.sval}" is not qualified')
 
     def on_CollateClause(self, n, queries):
         self.name("collation", n.collname)
@@ -126,7 +136,7 @@ class Reader:
             self.made("support function", options["support"])
 
     def on_ViewStmt(self, n, queries):
-        if n.view.schemaname not in (OWN, None):  # without one, on_RangeVar complains
+        if n.view.schemaname not in (OWN, None) and not self.ran:  # without one, on_RangeVar complains
             self.complain(f'view "{n.view.relname}" is not made in the extension\'s schema')
 
     def on_CreateOpClassStmt(self, n, queries):
@@ -157,7 +167,7 @@ class Reader:
                 if isinstance(arg.val, ast.Boolean):
                     continue
                 if isinstance(arg.val, ast.Integer):
-                    if any(len(s) > place and s[place] == "int4" for s in self.signatures.get(name, ())):
+                    if any(len(s) > place and s[place] == "int4" for s in self.signatures.get(name, ())) or self.ran:
                         continue
                     what = "an integer"
                 self.complain(f"{OWN}.{name}() is called with {what} as argument {place + 1}, which other functions could fit as well")
@@ -171,6 +181,7 @@ class Reader:
         statements = parse_sql(text)
         first = text[: statements[0].stmt_location + (statements[0].stmt_len or 0)]
         self.where = path
+        self.was_made = made
         if not made and not re.search(r"SET LOCAL search_path = pg_catalog, pg_temp\Z", first):
             self.complain("it does not begin with SET LOCAL search_path = pg_catalog, pg_temp")
         for s in statements:
@@ -310,11 +321,12 @@ class Reader:
     # --- statements that ran
 
     def statements(self, path):
-        self.schemas.add("public")  # where the users' tables are
+        self.ran = True
         with open(path) as f:
             ran = f.read().split("\0")
         for text in filter(None, (r.strip() for r in ran)):
             self.where = text
+            self.schemas = {"pg_catalog", *re.findall(r'(\w+|"[^"]+")\.snowflake_\w+\(', text)}  # our operators' is ours
             self.expression(text)
 
 

@@ -186,6 +186,22 @@ ALTER TABLE tenant.marks ENABLE ROW LEVEL SECURITY;
 SET ROLE regress_snowflake_monitor;
 SELECT snowflake_least_mark('tenant.child', '{paris}', 'tenant.marks');
 RESET ROLE;
+-- the mark is stored as the owner: by a superuser, and by who could become the owner
+SET ROLE regress_snowflake_tenant;
+CREATE TRIGGER t BEFORE INSERT OR UPDATE ON tenant.marks FOR EACH ROW EXECUTE FUNCTION tenant.lure();
+ALTER TABLE tenant.marks ALTER mark SET DEFAULT tenant.lure('default of marks', 1);
+CREATE POLICY p ON tenant.marks USING (tenant.lure('policy of marks', 1) > 0);
+ALTER TABLE tenant.marks FORCE ROW LEVEL SECURITY;
+RESET ROLE;
+SELECT last_value AS ran FROM tenant.ran_as_owner \gset
+SELECT snowflake_publish_mark('paris', 'tenant.marks') > 7 AS published, snowflake_publish_mark('lima', 'tenant.marks') > 7 AS another;
+GRANT regress_snowflake_tenant TO regress_snowflake_monitor;
+SET ROLE regress_snowflake_monitor;
+SELECT snowflake_publish_mark('lima', 'tenant.marks') > 7 AS published;
+RESET ROLE;
+REVOKE regress_snowflake_tenant FROM regress_snowflake_monitor;
+SELECT last_value > :ran AS ran_as_owner FROM tenant.ran_as_owner;
+SELECT current_user = session_user AS as_before, current_setting('search_path') AS search_path;
 SET ROLE regress_snowflake_tenant;
 CREATE TABLE tenant.wrong (server bytea, mark bigint);
 RESET ROLE;

@@ -113,8 +113,25 @@ DROP EXTENSION snowflake;
 CREATE EXTENSION snowflake SCHEMA pg_catalog;
 \echo :SQLSTATE
 
--- One who may not create in the database gets no extension.
+-- But what one owns, one can replace: a superuser's call finds what has that name.  Not
+-- where a superuser made the extension, in a schema of its own.
+CREATE FUNCTION snowflake_check() RETURNS text LANGUAGE sql AS 'SELECT ''not the extension''''s''';
 RESET ROLE;
+SELECT snowflake_check();
+CREATE SCHEMA ext;
+GRANT USAGE ON SCHEMA ext TO PUBLIC;
+CREATE EXTENSION snowflake SCHEMA ext;
+SET ROLE regress_snowflake_owner;
+SELECT statement, outcome(statement) FROM pg_catalog.unnest(ARRAY[
+    'DROP EXTENSION snowflake', 'DROP SCHEMA ext CASCADE', 'ALTER SCHEMA ext RENAME TO own_schema_2', 'ALTER SCHEMA ext OWNER TO regress_snowflake_owner',
+    'CREATE FUNCTION ext.snowflake_check() RETURNS text LANGUAGE sql AS ''SELECT NULL''', 'DROP FUNCTION ext.snowflake_check(interval, interval)',
+    'ALTER EXTENSION snowflake DROP FUNCTION ext.snowflake_check(interval, interval)', 'ALTER EXTENSION snowflake ADD FUNCTION public.snowflake_check()',
+    'CREATE TYPE ext.t AS ENUM ()', 'CREATE EXTENSION snowflake SCHEMA own_schema']) AS statement;
+RESET ROLE;
+SELECT count(*) > 3 AS is_the_extension FROM ext.snowflake_check();
+DROP EXTENSION snowflake;
+
+-- One who may not create in the database gets no extension.
 CREATE ROLE regress_snowflake_visitor;
 SET ROLE regress_snowflake_visitor;
 CREATE EXTENSION snowflake;

@@ -242,6 +242,8 @@ for my $text (qw(holder host layout registry))
 {
 	fails_as('others', call_with($text => "repeat('x', 9000)"), qr/22023: the call of the snowflake registry is not valid\n.*$text \D*9000/, "a long $text");
 }
+# a length that is as long as one minute to those who compare, and 525 days to those who add
+fails_as('others', call_with(holder => "'forever'", lease => "'1200 mons -36000 days 1 min'"), qr/53400: the snowflake registry does not lease so much to one server\n.* for \d{4,}:\d\d:\d\d;/, 'a length in months');
 my $many = "array_fill('tomorrow'::timestamptz, '{300000}')";
 my $log = -s $node->logfile;
 fails_as('others', call_with(held => "ARRAY(SELECT generate_series(1, 300000))", held_from => "array_fill('today'::timestamptz, '{300000}')", held_until => $many),

@@ -1,6 +1,6 @@
 # What doc/security.md says that each kind of role can do, and cannot: each cell of its
-# second table is tried.  A line of the page without statements here fails, and so do
-# statements without a line.
+# second table is tried, and each line of the one of roles that lease.  A line of the page
+# without statements here fails, and so do statements without a line.
 #
 # Majors: one
 
@@ -124,6 +124,122 @@ SQL
 	like($before, qr/lured as/, "the lure of $column catches a query");
 	unlike($after, qr/lured as|ERROR/, 'and none of ours');
 }
+
+# --- Roles that lease: "others" tries each line, beside the server of "ids", which holds
+# --- shard 0.  (078_registry_rights.pl has more of each.)
+
+$node->append_conf('postgresql.conf', 'max_prepared_transactions = 5');
+$node->restart;
+$node->safe_psql('postgres', <<'SQL');
+CREATE ROLE ids LOGIN; CREATE ROLE others LOGIN;
+CREATE SCHEMA registry;
+CREATE EXTENSION snowflake_registry SCHEMA registry;
+SELECT registry.snowflake_registry_grant('ids'), registry.snowflake_registry_grant('others');
+SELECT registry.snowflake_registry_open('0'), registry.snowflake_registry_limit('10 min', 2);
+SQL
+my $fence = 100;
+
+# A call with this changed, as SQL, and which of its answer is asked for.
+sub call_of
+{
+	my ($function, %change) = @_;
+	my $next = $fence + 1;
+	my %call = (
+		holder => "'others'", fence => $fence++, next => $next, confirmed => 0, host => "'tokyo'", layout => "'epoch=x'", last_shard => 7, registry => 'NULL',
+		$function eq 'release'
+		? (shards => "'{}'", ends => "'{}'")
+		: (held => "'{}'", held_from => "'{}'", held_until => "'{}'", wanted => "'{}'", auto => 'NULL', preferred => "'{}'", lease => "'10 min'"));
+	my $what = delete $change{what} // q{string_agg(concat_ws(' ', state, shard), ', ') FILTER (WHERE state <> 'set_aside')};
+
+	$call{$_} = $change{$_} for keys %change;
+	return "SELECT $what FROM registry.snowflake_registry_$function(" . join(', ', map { "$_ => $call{$_}" } sort keys %call) . ')';
+}
+
+# What the role gets: the answer, or the SQLSTATE.
+sub gets
+{
+	my ($role, $sql) = @_;
+	my (undef, $out, $err) = $node->psql('postgres', "\\set VERBOSITY sqlstate\n$sql", extra_params => [ '-U', $role ], on_error_stop => 0);
+
+	return $err =~ /ERROR:  (\w+)/ ? $1 : $out;
+}
+
+sub lease { return gets($_[0], call_of('lease', @_[ 1 .. $#_ ])) }
+
+# the server of "ids", which renews what it has
+sub renewal { return lease('ids', holder => "'ids'", held => "'{0}'", held_from => "'{-infinity}'", held_until => "ARRAY[now() + interval '1 s']", wanted => "'{0}'", @_) }
+
+is(lease('ids', holder => "'ids'", layout => "'epoch=y'"), 'accepted', 'the first call of all');
+is(lease('others', layout => "'epoch=x'"), '55000', 'fixes the layout, and a later one does not change it');
+$node->safe_psql('postgres', "SELECT registry.snowflake_registry_open('0', 'epoch=x', 7)");
+is(lease('ids', holder => "'ids'", wanted => "'{0}'"), 'accepted, held 0', 'a server of another role');
+
+my %lease_lines = (
+	'take free shards, up to the limit for each holder number that it invents' => sub {
+		is(lease('others', wanted => "'{1,2}'"), 'accepted, held 1, held 2', 'free shards up to the limit');
+		is(lease('others', wanted => "'{3}'"), 'accepted, fenced 3', 'and not one more');
+		is(lease('others', wanted => "'{3}'", holder => "'invented'"), 'accepted, held 3', 'but for another number');
+		is(lease('others', wanted => "'{0}'", holder => "'poor'"), 'accepted, taken 0', "another role's shard: not taken");
+		is(lease('others', wanted => "'{0}'", holder => "'ids'"), '42501', 'nor renewed');
+		is(gets('others', call_of('release', holder => "'ids'", shards => "'{0}'", ends => "'{-infinity}'")), '42501', 'nor released');
+	},
+	'fence the registry, by claiming what it never had, for the longest lease at most' => sub {
+		is(lease('others', holder => "'liar'", confirmed => 99, held => "'{5}'", held_from => "'{-infinity}'", held_until => "'{tomorrow}'"), 'accepted, lost, lost 5, fenced 5', 'a claim of what it never had');
+		is($node->safe_psql('postgres', q(SELECT not_before BETWEEN clock_timestamp() + interval '8 min' AND clock_timestamp() + interval '10 min' FROM registry.snowflake_registry_state)), 't',
+			'fences it for the longest lease, and no longer');
+		is(renewal(), 'accepted, held 0', "the others' shards are renewed");
+		$node->safe_psql('postgres', "SELECT registry.snowflake_registry_unfence('0')");
+	},
+	'keep others waiting for 5 s, by an open transaction' => sub {
+		my $hog = start_session($node, "BEGIN; " . call_of('lease') . '; SELECT pg_sleep(600)', connection => ' user=others', errors => '/dev/null');
+		ok(wait_until($node, q(SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND usename = 'others')), 'an open transaction');
+		ok(wait_for(sub { renewal() eq 'accepted, held 0' }), 'who waits ends its session');
+		is($node->safe_psql('postgres', q(SELECT count(*) FROM pg_stat_activity WHERE usename = 'others')), 0, 'and it is gone');
+		finish_session($hog);
+		is(gets('others', 'BEGIN; ' . call_of('lease') . "; PREPARE TRANSACTION 'hog'"), '0A000', 'it cannot prepare it');
+	},
+	'write a name of 256 bytes of its server' => sub {
+		is(lease('others', host => "repeat('x', 257)"), '22023', 'a longer name is refused');
+		is(renewal(host => "repeat(E'\\xc3\\xa9', 128)"), 'accepted, held 0', 'one of 256 bytes');
+		like(lease('others', holder => "'poor'", wanted => "'{0}'", what => q{max(other) FILTER (WHERE state = 'taken')}), qr/\A\?{128,150}\z/, 'another server is told printable characters');
+		is(renewal(host => "repeat('x', 256)"), 'accepted, held 0', 'another name');
+		is(lease('others', holder => "'poor'", wanted => "'{0}'", what => q{max(other) FILTER (WHERE state = 'taken')}), 'x' x 150, 'and 150 of them');
+	},
+	'read the names of servers that have what it asks for' => sub {
+		is(renewal(), 'accepted, held 0', 'a name as usual');
+		is(lease('others', holder => "'poor'", wanted => "'{0}'", what => q{max(other) FILTER (WHERE state = 'taken')}), 'tokyo', 'the name, and no number');
+		is(lease('ids', holder => "'rich'", wanted => "'{0}'", what => q{max(other) FILTER (WHERE state = 'taken')}), 'tokyo (holder ids)', 'but that of the same role');
+		# (an ordinary user of a server: 060_leases.pl)
+	},
+	'fix the layout of the registry, by the first call of all' => sub {
+		is(lease('others', layout => "'epoch=z'"), '55000', 'not later');
+		is(gets('others', "SELECT registry.snowflake_registry_open('0', 'epoch=z', 7)"), '42501', 'nor otherwise');
+	},
+	'call with as many shards as the limit' => sub {
+		is(lease('others', holder => "'full'", wanted => "'{6,7}'"), 'accepted, held 6, held 7', 'as many as the limit');
+		is(lease('others', holder => "'new'", wanted => "'{4,5,6}'"), '53400', 'a new server asks for more');
+		is(lease('others', map { ($_ => "array_fill(now(), '{2000}')") } qw(held_from held_until)), '53400', 'or claims more');
+	},);
+
+my (undef, $lease_rows) = page_text('doc/security.md') =~ /^\| (it can \| it cannot) \|\n\|[-|]+\n((?:\|.*\n)+)/m;
+for my $line (split(/\n/, $lease_rows))
+{
+	my (undef, $it_can) = split(/ ?\| ?/, $line);
+	my $try = delete $lease_lines{$it_can};
+
+	ok(defined $try, "what is tried: $it_can");
+	$try->() if defined $try;
+}
+is(join(', ', sort keys %lease_lines), '', 'each of these is on the page');
+
+# ... and it can do no more
+is($node->safe_psql('postgres', <<'SQL'), 'snowflake_registry_lease, snowflake_registry_release', 'it has rights on two functions, and on no table');
+SELECT string_agg(name, ', ' ORDER BY name) FROM (
+    SELECT proname::text AS name FROM pg_proc WHERE pronamespace = 'registry'::regnamespace AND has_function_privilege('others', oid, 'EXECUTE')
+     UNION ALL
+    SELECT relname FROM pg_class WHERE relnamespace = 'registry'::regnamespace AND relkind IN ('r', 'v')
+       AND (has_table_privilege('others', oid, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER') OR has_any_column_privilege('others', oid, 'SELECT'))) AS may
+SQL
 
 $node->stop;
 done_testing();
