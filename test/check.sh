@@ -382,7 +382,7 @@ announce() {
 
 # A number that no test asks for is a mistake.
 check_numbers() {
-    [[ -z $minutes ]] || wants soak || wants fuzz || wants sqlsmith || wants twins || wants memory || wants perturb ||
+    [[ -z $minutes ]] || grep -qs SNOWFLAKE_LONG "$SOURCE/test/t/$only.pl" || wants soak || wants fuzz || wants sqlsmith || wants twins || wants memory || wants perturb ||
         die '--minutes is for the steps soak, fuzz, sqlsmith, twins, memory and perturb'
     [[ -z $seed ]] || wants soak || wants twins || wants perturb || die '--seed is for the steps soak, twins and perturb'
 }
