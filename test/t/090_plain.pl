@@ -358,9 +358,9 @@ for (my $round = 0; $round < @events || time() < $began + 60 * $MINUTES; $round+
 	@minters = map {
 		start_minters($master, $_->[0], 'snowflake_nextval()', batch => $_->[1], pause => $_->[2],
 			before => "\\set ON_ERROR_STOP off\nSET search_path = plain, ids;\n", errors => PostgreSQL::Test::Utils::tempdir() . '/errors')
-	} [ 5, 1, 0.002 ], [ 4, 100, 0.01 ], [ 1, 10_000, 0.1 ];
+	} [ 3, 1, 0.01 ], [ 2, 100, 0.05 ], [ 1, 5000, 0.5 ];
 
-	all_mint(1, @minters[ 0 .. 8 ]);
+	all_mint(1, @minters[ 0 .. 4 ]);
 	sleep($MINUTES ? 2 + rand(6) : 0.5);
 	$event->();
 	$happened{$what}++;
