@@ -471,8 +471,27 @@ for (my $i = 0; $i < 2; $i++)
 	pop @in_tick if $dbname eq 'within';    # two databases of a server have one shard
 	next_minute($lossy);
 }
+
+# So does one of a single table: of an application's, and of the shard's sequence.
+$lossy->safe_psql('postgres', "CREATE TABLE photos (id bigint DEFAULT $MINT)");
+for my $table ('photos', 'plain.snowflake_shard_5')
+{
+	my $dump = PostgreSQL::Test::Utils::tempdir() . "/dump_$table";
+
+	push @in_tick, PostgreSQL::Test::Utils::tempdir() . "/before_$table";
+	mint_in_minutes($lossy, $in_tick[-1]);
+	# the whole minute is to come
+	set_clock($lossy, 1704067201 + 60 * $lossy->safe_psql('postgres', 'SELECT last_value >> 10 FROM plain.snowflake_shard_5') - time());
+	command_ok([ 'pg_dump', '-t', $table, '--clean', '-f', $dump, $lossy->connstr('postgres') ], "a dump of $table");
+	push @in_tick, ids_of(10);
+	system_or_bail('psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-f', $dump, $lossy->connstr('postgres'));
+	push @in_tick, PostgreSQL::Test::Utils::tempdir() . "/after_$table";
+	mint_in_minutes($lossy, $in_tick[-1]);
+	append_to_file($in_tick[-1], $lossy->safe_psql('postgres', 'INSERT INTO photos DEFAULT VALUES RETURNING id') . "\n");
+	is((duplicates(@in_tick))[1], 0, "a dump of $table in its own place, within the tick: no id twice");
+}
 set_clock($lossy, 0);
-$lossy->safe_psql('postgres', "DROP SCHEMA plain CASCADE; CREATE SCHEMA plain; SET search_path = plain;\n$file");
+$lossy->safe_psql('postgres', "DROP TABLE photos; DROP SCHEMA plain CASCADE; CREATE SCHEMA plain; SET search_path = plain;\n$file");
 set_up($lossy, $slow);
 
 # --- a backup or dump, too
