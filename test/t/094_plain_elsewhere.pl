@@ -22,7 +22,7 @@ my $top = "$FindBin::RealBin/../..";
 my $modules = "$top/test/plain/node_modules";
 my $directory = PostgreSQL::Test::Utils::tempdir();
 my $sockets = PostgreSQL::Test::Utils::tempdir_short();
-my ($PORT, $IDS) = (5432, 20_000);
+my ($PORT, $IDS) = (5432, 5_000);
 my @to_stop;
 
 # --- What the C extension answers, one line a call
