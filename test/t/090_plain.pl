@@ -362,7 +362,7 @@ for (my $round = 0; $round < @events || time() < $began + 60 * $MINUTES; $round+
 
 	all_mint(1, @minters[ 0 .. 4 ]);
 	sleep($MINUTES ? 2 + rand(6) : 0.5);
-	$event->();
+	eval { $event->(); 1 } or die "$what: $@", grep { /terminated by signal|PANIC|TRAP/ } split(/^/, slurp_file($master->logfile));
 	$happened{$what}++;
 	push @files, stop_minters(@minters);
 	stop_owner();
