@@ -12,7 +12,7 @@
 --
 -- THE MINTING RULE.  The value of snowflake_shard_N is a position, tick << sequence
 -- bits | sequence number, as in the C extension.  snowflake_open_N says whether the
--- shard is open: its value is the mark of this sequence in this run of the server; any
+-- shard is open: its value is the mark of snowflake_shard_N in this run of the server; any
 -- other, or none, is closed.  A call
 --
 --	1. looks whether the shard is open; if not, it goes to 4.
@@ -39,13 +39,13 @@
 -- So neither the clock nor the time that a step takes matters to a, b, and c.
 --
 -- After a crash, WAL may be lost, and the sequence goes back with it; so it does where a
--- dump is restored.  Then the clock decides: no id was given whose tick is later than the
--- clock was.  Each start of a server and each restored dump has another mark, so the
--- shard is closed, and who opens a closed shard moves the sequence past the present
--- tick.  Where a process crashes and the server goes on, its run stays the same; but
--- snowflake_open_N is unlogged, and a recovery sets it back.  (Before 15 no sequence can
--- be unlogged: then an id that was not committed can be repeated if the server goes on
--- within 16 ms, or within a tick that is longer.)
+-- dump is restored, whole or of that sequence.  Then the clock decides: no id was given
+-- whose tick is later than the clock was.  Each start of a server and each sequence that a
+-- dump brings has another mark, so the shard is closed, and who opens a closed shard moves
+-- the sequence past the present tick.  Where a process crashes and the server goes on, its
+-- run stays the same; but snowflake_open_N is unlogged, and a recovery sets it back.
+-- (Before 15 no sequence can be unlogged: then an id that was not committed can be
+-- repeated if the server goes on within 16 ms, or within a tick that is longer.)
 --
 -- What repeats ids all the same; doc/managed.md shows each case:
 --
@@ -544,11 +544,11 @@ BEGIN
 END
 $f$;
 
--- The mark of a sequence that says that a shard is open: the start of this run of the
--- server, and the number that the sequence has in this database.
-CREATE OR REPLACE FUNCTION {schema}.snowflake_plain_mark(open regclass) RETURNS bigint
+-- The mark that says that a shard is open: the start of this run of the server, and the
+-- number that the shard's sequence has in this database.
+CREATE OR REPLACE FUNCTION {schema}.snowflake_plain_mark(ids regclass) RETURNS bigint
     LANGUAGE sql STABLE PARALLEL SAFE AS $f$
-SELECT (pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) {*} 1000000)::bigint {#} (open::bigint {<<} 20)
+SELECT (pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) {*} 1000000)::bigint {#} (ids::bigint {<<} 20)
 $f$;
 
 -- Step 4: move the sequence up to the clock.  "patient" waits for its turn at the gate.
@@ -557,7 +557,7 @@ CREATE OR REPLACE FUNCTION {schema}.snowflake_plain_move(shard int, patient bool
 DECLARE
     ids      regclass := {ids_name} || shard;
     open     regclass := {open_name} || shard;
-    mark     bigint := {schema}.snowflake_plain_mark(open);
+    mark     bigint := {schema}.snowflake_plain_mark(ids);
     sessions bigint := (SELECT sum(setting::int) FROM pg_settings WHERE name IN ('max_connections', 'max_worker_processes',
                         'max_wal_senders', 'autovacuum_max_workers', 'autovacuum_worker_slots'));
     tick     bigint;
@@ -633,19 +633,21 @@ $template$;
     -- the rule, for a shard that is named and for the only one; always in PL/pgSQL, because a
     -- call that begins while a function gets another language takes the text for the old one's
     FOREACH form SLICE 1 IN ARRAY ARRAY[
-        ['shard int', 'shard', 'pg_catalog.concat({open_name}, shard)::pg_catalog.regclass', 'pg_catalog.concat({ids_name}, shard)::pg_catalog.regclass', $x$
+        ['shard int', 'shard', 'pg_catalog.concat({open_name}, shard)::pg_catalog.regclass', 'ids', $x$
     IF shard {<>} ALL {own} THEN
         RAISE insufficient_privilege USING
             MESSAGE = pg_catalog.format('shard %s is not one of this server''s', shard),
             DETAIL = 'snowflake_plain_setup was given {own_text}.',
             HINT = 'Call snowflake_nextval() without an argument to mint on this server''s own shards.';
-    END IF;$x$],
+    END IF;
+    ids := pg_catalog.concat({ids_name}, shard)::pg_catalog.regclass;$x$],
         ['', own[1]::text, '{first_open}', '{first_ids}', '']] LOOP
         code := code || format($template$
 CREATE OR REPLACE FUNCTION {schema}.snowflake_nextval(%1$s) RETURNS bigint
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER AS $f$
 DECLARE
     open    pg_catalog.regclass;
+    ids     pg_catalog.regclass;
     c       bigint;
     behind  bigint;                     -- ticks
     patient boolean := false;
@@ -653,7 +655,7 @@ BEGIN%5$s
     open := %3$s;
     LOOP
         IF pg_catalog.pg_sequence_last_value(open) {=} ((pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) {*} 1000000)::bigint
-                {#} (open::bigint {<<} 20)) THEN
+                {#} (%4$s::bigint {<<} 20)) THEN
             c := pg_catalog.nextval(%4$s);
             behind := (((pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) {*} 1000000)::bigint {-} {epoch}) {/} {unit})
                 {-} (c {>>} {sequence_bits});
@@ -685,7 +687,7 @@ $template$;
 COMMENT ON FUNCTION {schema}.snowflake_nextval(int) IS 'mint an id on a shard of this server';
 COMMENT ON FUNCTION {schema}.snowflake_nextval() IS 'mint an id on a shard of this server, the same one in all of a session';
 COMMENT ON FUNCTION {schema}.snowflake_plain_now() IS 'the tick of now';
-COMMENT ON FUNCTION {schema}.snowflake_plain_mark(regclass) IS 'the value of a sequence that says that a shard is open';
+COMMENT ON FUNCTION {schema}.snowflake_plain_mark(regclass) IS 'the value that says that a shard is open';
 COMMENT ON FUNCTION {schema}.snowflake_plain_move(int, boolean) IS 'move the sequence of a shard up to the clock';
 COMMENT ON FUNCTION {schema}.snowflake_plain_wait(int, bigint, boolean) IS 'wait until a tick begins, or refuse to';
 COMMENT ON FUNCTION {schema}.snowflake_plain_time_text(timestamptz) IS 'a time as messages show it';
@@ -704,7 +706,7 @@ $template$;
         'schema', schema,
         'ids_name', quote_literal(schema || '.snowflake_shard_'),
         'open_name', quote_literal(schema || '.snowflake_open_'),
-        'first_ids', quote_literal(format('%s.snowflake_shard_%s', schema, own[1])),
+        'first_ids', quote_literal(format('%s.snowflake_shard_%s', schema, own[1])) || '::pg_catalog.regclass',
         'first_open', quote_literal(format('%s.snowflake_open_%s', schema, own[1])),
         'layout_numbers', quote_literal(numbers::text) || '::bigint[]',
         'layout_name', quote_literal(layout) || '::pg_catalog.text',

@@ -294,6 +294,9 @@ COMMENT ON FUNCTION @extschema@.snowflake_registry_lockers() IS 'who hinders a c
 -- what is overdue, so that no role that leases can stop the servers of another one.
 -- It cannot prepare its transaction: one that has listened cannot be prepared.
 --
+-- With the lock it mends a replica identity, without which nothing can be written once
+-- somebody publishes all tables.
+--
 -- Nothing that is parsed before this has run may have a row of a table as a type:
 -- that waits for the table's lock, and for how long is not limited.
 CREATE FUNCTION @extschema@.snowflake_registry_lock() RETURNS void
@@ -326,6 +329,14 @@ BEGIN
             FOREACH part IN ARRAY ARRAY['state', 'holders', 'shards'] LOOP
                 PERFORM set_config('lock_timeout', greatest(extract(epoch FROM began + seconds * interval '1750 ms' - clock_timestamp()) * 1000, 1)::int::text, true);
                 EXECUTE format('LOCK TABLE %s.snowflake_registry_%s IN EXCLUSIVE MODE', own, part);
+            END LOOP;
+            FOR part IN SELECT c.relname FROM pg_class AS c
+                         WHERE c.relnamespace = own AND c.relname IN ('snowflake_registry_state', 'snowflake_registry_holders', 'snowflake_registry_shards')
+                           AND c.relreplident = 'n' LOOP
+                EXECUTE format('ALTER TABLE %s.%s REPLICA IDENTITY DEFAULT', own, part);
+                RAISE LOG USING
+                    MESSAGE = format('table %s has its replica identity again', part),
+                    DETAIL = 'It had none. Then a publication of all tables refuses what each call of the snowflake registry writes.';
             END LOOP;
             RETURN;
         EXCEPTION WHEN lock_not_available OR deadlock_detected THEN

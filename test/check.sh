@@ -89,7 +89,8 @@ and without any: ${DEFAULT[*]}.
   --keep            keep the servers' directories, and say where they are
   --minutes N       soak so long (default: 1) and ask twins so long (default: ten
                     seconds), and give each fuzzer and sqlsmith a quarter of it
-                    (default: fifteen seconds); search in memory what takes longer
+                    (default: fifteen seconds); search in memory what takes longer;
+                    with --only 090_plain, let its storm last so long
   --seed N          soak with this order of faults, ask twins these queries, perturb
                     with these pauses
   --help            this text
@@ -384,7 +385,7 @@ announce() {
 
 # A number that no test asks for is a mistake.
 check_numbers() {
-    [[ -z $minutes ]] || wants soak || wants fuzz || wants sqlsmith || wants twins || wants memory || wants perturb ||
+    [[ -z $minutes ]] || grep -qs SNOWFLAKE_LONG "$SOURCE/test/t/$only.pl" || wants soak || wants fuzz || wants sqlsmith || wants twins || wants memory || wants perturb ||
         die '--minutes is for the steps soak, fuzz, sqlsmith, twins, memory and perturb'
     [[ -z $seed ]] || wants soak || wants twins || wants perturb || die '--seed is for the steps soak, twins and perturb'
 }

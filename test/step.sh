@@ -222,7 +222,7 @@ installcheck() {
         SNOWFLAKE_TOOLS="$tools" PYTHONPATH="$tools/usr/lib/python3/dist-packages" \
         PATH="${BINDIR:-$PROGRAMS/$major/bin}:/usr/local/bin:/usr/bin:/bin:$tools/usr/bin:$tools/usr/sbin" \
         SNOWFLAKE_SOAK="${SNOWFLAKE_SOAK-}" SNOWFLAKE_TWINS="${SNOWFLAKE_TWINS-}" SNOWFLAKE_SECONDS="${SNOWFLAKE_SECONDS:-30}" "${size[@]}" \
-        timeout --kill-after=10 "$limit" make -s "$@" installcheck
+        SNOWFLAKE_LONG="${SNOWFLAKE_LONG-}" timeout --kill-after=10 "$limit" make -s "$@" installcheck
 }
 
 # How a suite ended, as comments: it took too long, or an assertion fired, which
@@ -292,7 +292,10 @@ run_suite() {
             limit=7200
             run_script
             ;;
-        *) run_script ;;
+        *)
+            [[ -z ${SNOWFLAKE_LONG-} ]] || limit=7200
+            run_script
+            ;;
     esac
 }
 

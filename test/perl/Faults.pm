@@ -202,6 +202,10 @@ my @FAULTS = (
 		'src/lease/lease_worker.c', 'if (!answer.is_clone)', 'if (true)'
 	],
 	[
+		'clone_stops', 'a clone mints nothing more, whatever its next call gives', '070_false_registry',
+		'src/lease/lease_worker.c', 'answer.clone)); leases_publish(&mine, true);', 'answer.clone));'
+	],
+	[
 		'answer_range', 'a shard of an answer is one of the layout', '070_false_registry',
 		'src/lease/registry_answer.c', 'if (!read_number(text, 0, last_shard, &number))', 'if (!read_number(text, 0, PG_INT32_MAX, &number))'
 	],

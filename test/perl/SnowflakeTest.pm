@@ -417,15 +417,17 @@ sub mint_log_is_sound
 # Each prints ids as it receives them, in small batches, until the server or
 # the test ends it; what it printed is what a user may have stored elsewhere.
 
-# Start so many, each minting by "mint" in its own file; gives the sessions.
+# Start so many, each minting by "mint" in its own file, after what is "before"; gives the
+# sessions.
 sub start_minters
 {
 	my ($node, $count, $mint, %options) = @_;
 	my $batch = $options{batch} // 20;
-	my $begin = $options{read_only} ? "SET default_transaction_read_only = on;\n" : '';
+	my $pause = $options{pause} // 0.002;
+	my $begin = ($options{before} // '') . ($options{read_only} ? "SET default_transaction_read_only = on;\n" : '');
 	# a moment between, or they would take the processors from all other tests
 	my $each = $options{statement}
-	  // "SELECT $mint FROM generate_series(1, $batch); SELECT pg_sleep(0.002);";
+	  // "SELECT $mint FROM generate_series(1, $batch); SELECT pg_sleep($pause);";
 
 	# the file is read as fast as psql executes it
 	return map {

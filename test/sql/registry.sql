@@ -333,10 +333,10 @@ CALL pass(61);
 SELECT state, shard FROM call('next', 0, 1, '{}', '{2}');
 CALL pass(31);
 SELECT state, shard, lasts FROM call('next', 1, 2, '{2}', '{2}');
--- in a smaller layout, "auto" takes no shard of the larger one
+-- in a smaller layout, "auto" takes no shard of the larger one, whatever the server likes
 CALL pass(86400);
 SELECT snowflake_registry_open('0', 'epoch=z', 3) IS NOT NULL AS opened;
-SELECT state, shard FROM snowflake_registry_lease('small', 0, 1, 0, 'host', 'epoch=z', 3, NULL, '{}', '{}', '{}', NULL, 6, '{}', '1 min');
+SELECT state, shard FROM snowflake_registry_lease('small', 0, 1, 0, 'host', 'epoch=z', 3, NULL, '{}', '{}', '{}', NULL, 6, '{5}', '1 min');
 ROLLBACK;
 
 -- A holder that is not known leaves no place of a message empty.
@@ -399,6 +399,21 @@ SELECT pg_describe_object(classid, objid, objsubid) AS lacks_comment FROM pg_dep
 SELECT attrelid::regclass, attname FROM pg_attribute JOIN pg_depend AS d ON d.classid = 'pg_class'::regclass AND d.objid = attrelid AND d.deptype = 'e'
  WHERE refobjid = (SELECT oid FROM pg_extension WHERE extname = 'snowflake_registry') AND attnum > 0
    AND col_description(attrelid, attnum) IS NULL;
+
+-- Nor does a table stop the calls that has no replica identity.
+SELECT c.relname, c.relreplident FROM pg_class AS c WHERE c.relname ~ '^snowflake_registry_(state|holders|shards)$' ORDER BY 1;
+ALTER TABLE snowflake_registry_state REPLICA IDENTITY NOTHING;
+ALTER TABLE snowflake_registry_holders REPLICA IDENTITY NOTHING;
+ALTER TABLE snowflake_registry_shards REPLICA IDENTITY NOTHING;
+SET SESSION AUTHORIZATION regress_snowflake_server;
+SELECT state, shard FROM snowflake_registry_lease('y', 2, 3, 0, 'y', 'epoch=x', 7, NULL, '{}', '{}', '{}', '{5}', NULL, '{}', '1 min');
+SELECT state FROM snowflake_registry_release('y', 3, 4, 0, 'y', 'epoch=x', 7, NULL, '{5}', '{infinity}');
+RESET SESSION AUTHORIZATION;
+SELECT snowflake_registry_limit('1 day', 1024);
+SELECT c.relname, c.relreplident FROM pg_class AS c WHERE c.relname ~ '^snowflake_registry_(state|holders|shards)$' ORDER BY 1;
+ALTER TABLE snowflake_registry_shards REPLICA IDENTITY FULL;
+SELECT snowflake_registry_revoke(5) > now() AS revoked;
+SELECT c.relname, c.relreplident FROM pg_class AS c WHERE c.relname = 'snowflake_registry_shards';
 
 DROP PUBLICATION everything;
 REVOKE ALL ON SCHEMA public FROM regress_snowflake_server;

@@ -129,12 +129,20 @@ my @cases = (
 );
 my %answer_of = map { $_->[0] => $_->[2] } @cases;
 
-# Good answers, and bad ones to the release that follows.
-$answer_of{good} = sub { rows(accepted(), held(5), held(6), [ 'taken', 7, undef, now_us() + 3600 * $US, "lima \e[31m\x{c3}\x{bc}" ], @set_aside) };
-$answer_of{'release without a row'} = sub { $_[1] =~ /release/ ? done('COMMIT') . idle() : rows(accepted(), held(5), @set_aside) };
-
 my $port = PostgreSQL::Test::Cluster::get_free_port();
 my $mode_file = PostgreSQL::Test::Utils::tempdir() . '/mode';
+
+# Good answers; bad ones to a release, which leaves what is held as it is; and that another
+# server has the caller's name, while the second call of the connection gets no answer.
+$answer_of{good} = sub { rows(accepted(), held(5), held(6), [ 'taken', 7, undef, now_us() + 3600 * $US, "lima \e[31m\x{c3}\x{bc}" ], @set_aside) };
+$answer_of{'release without a row'} = sub { $_[1] =~ /release/ ? done('COMMIT') . idle() : rows(accepted(), held(5), held(6), @set_aside) };
+my $calls = 0;
+$answer_of{'a clone, and then silence'} = sub {
+	return rows([ 'clone', undef, undef, now_us(), 'lima' ]) if !$calls++;
+	append_to_file("$mode_file.silent", '');
+	sleep(60);
+	return;
+};
 
 sub set_mode
 {
@@ -295,6 +303,13 @@ ok(wait_until($server, q(SELECT state = 'held' FROM snowflake_lease_status())), 
 is(shards_of(mints($server, 10)), '5', 'and minted by');
 ok(wait_until($server, q(SELECT coalesce((SELECT holder = 'lima ?[31m??' FROM snowflake_leases() WHERE shard = 7), false))),
 	'the name of another server loses what could do more than be read');
+
+# --- a clone parts from the other server's leases before its second call is answered
+set_mode('a clone, and then silence');
+ok(wait_for(sub { -e "$mode_file.silent" }), 'the second call of a clone has no answer');
+fails_with($server, $nextval, '58000', qr/cannot mint snowflake ids: .*DETAIL:  This server holds no shard\./s, 'a clone mints nothing meanwhile');
+
+# --- a release that fails
 set_mode('release without a row');
 $server->append_conf('postgresql.conf', "snowflake.shards = 'auto:1'\n");
 reload($server);

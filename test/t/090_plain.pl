@@ -1,9 +1,11 @@
 # snowflake_plain mints no id twice: with many sessions that wake at once, with
 # sessions stopped, cancelled and ended at each line of the rule while the clock goes
-# back and forth, over crashes, far steps of the clock and promotions.  And what
-# doc/managed.md says can repeat an id does so here.
+# back and forth, over crashes, far steps of the clock and promotions, while an owner does
+# all that doc/managed.md tells to do.  And what that page says can repeat an id does so
+# here.
 #
-# SNOWFLAKE_PLAIN_IDS is how many ids the storm mints at least, by default few.
+# "test/check.sh --minutes 30 --only 090_plain" lets the storm last so long; else each thing
+# happens once.
 #
 # Majors: ends
 
@@ -12,12 +14,13 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/../perl";
 
+use File::Path qw(rmtree);
 use PostgreSQL::Test::Utils;
 use SnowflakeTest;
 use Time::HiRes qw(sleep time);
 use Test::More;
 
-my $ENOUGH = $ENV{SNOWFLAKE_PLAIN_IDS} // 100_000;
+my $MINUTES = $ENV{SNOWFLAKE_LONG} || 0;
 my $MINT = 'plain.snowflake_nextval()';
 my $file = slurp_file("$FindBin::RealBin/../../sql/snowflake_plain.sql");
 
@@ -243,24 +246,67 @@ set_clock($node, 0);
 
 # --- A storm: minters with statements of 1 and of many ids, and crashes, clocks, cancels
 # --- and promotions among them.  The clock is right after a crash; before, it goes
-# --- where it likes.
+# --- where it likes.  Meanwhile the owner does what doc/managed.md tells to do, again and
+# --- again: so the schema gets another name, other shards, and the way to C and back.
 
 $node->stop('immediate');
 my $master = plain_server('storm', conf => <<'CONF');
 restart_after_crash = on
 synchronous_commit = off
 wal_keep_size = 256MB
+snowflake.shards = '6'
 CONF
+my ($change_over) = page_text('doc/managed.md') =~ /^(CREATE EXTENSION IF NOT EXISTS snowflake .*?^COMMIT;)$/ms;
 my (@files, %happened);
-my $minted = 0;
 my $standbys = 0;
+my ($owner, @minters);
 
+# What a crash left as the owner was about to change it.
+my $PUT_RIGHT = <<'SQL';
+SELECT 'ALTER SCHEMA ids RENAME TO plain' WHERE to_regnamespace('ids') IS NOT NULL \gexec
+SELECT plain.snowflake_plain_setup('twitter', '5');
+SQL
+
+# Each pauses, so that others mint meanwhile; each may fail, as a crash or a cancel comes.
+my $OWNER = <<"SQL";
+\\set ON_ERROR_STOP off
+$PUT_RIGHT
+SELECT pg_sleep(0.05);
+BEGIN; ANALYZE; LOCK TABLE plain.snowflake_plain IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(0.1); COMMIT;
+VACUUM FULL plain.snowflake_plain;
+SELECT 'shards', plain.snowflake_plain_setup('twitter', '5,7');
+SELECT pg_sleep(0.05);
+SELECT plain.snowflake_plain_setup('twitter', '7');
+SELECT pg_sleep(0.05);
+SELECT plain.snowflake_plain_setup('twitter', '5');
+BEGIN;
+ALTER SCHEMA plain RENAME TO ids;
+SELECT ids.snowflake_plain_setup(layout, array_to_string(shards, ',')) FROM ids.snowflake_plain;
+COMMIT;
+SELECT 'ids', pg_sleep(0.05);
+BEGIN;
+ALTER SCHEMA ids RENAME TO plain;
+SELECT plain.snowflake_plain_setup(layout, array_to_string(shards, ',')) FROM plain.snowflake_plain;
+COMMIT;
+SELECT pg_sleep(0.05);
+$change_over
+SELECT 'c', pg_sleep(0.1);
+SQL
+
+sub stop_owner
+{
+	end_sessions($master, q{application_name = 'owner'}, $owner);
+	$master->safe_psql('postgres', $PUT_RIGHT);
+	return;
+}
+
+my $CALLERS = q{FROM pg_stat_activity WHERE query LIKE 'SELECT%snowflake%' AND pid <> pg_backend_pid()};
 srand($ENV{SNOWFLAKE_SEED} // 20261123);
 my @events = (
 	[ 'an immediate stop' => sub { $master->stop('immediate'); start_again($master, 0) } ],
 	[ 'SIGKILL of the postmaster' => sub { $master->kill9; start_again($master, 0) } ],
 	[ 'SIGKILL of a backend' => sub {
-			my $pid = eval { $master->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE query LIKE 'SELECT plain%' LIMIT 1") };
+			my $pid = eval { $master->safe_psql('postgres', "SELECT pid $CALLERS LIMIT 1") };
 			kill('KILL', $pid) if $pid;
 			# it is there until the server has noticed
 			wait_for(sub { !$pid || !kill(0, $pid) }) or die 'the server notices nothing';
@@ -272,45 +318,66 @@ my @events = (
 	[ 'cancelled and ended sessions' => sub {
 			for my $what ('cancel', 'terminate', 'cancel')
 			{
-				$master->safe_psql('postgres', "SELECT pg_${what}_backend(pid) FROM pg_stat_activity WHERE query LIKE 'SELECT plain%' AND random() < 0.5");
+				$master->safe_psql('postgres', "SELECT pg_${what}_backend(pid) $CALLERS AND random() < 0.5");
 				sleep(0.1);
 			}
 		} ],
+	[ 'a dump of the schema in its own place' => sub {
+			my $dump = PostgreSQL::Test::Utils::tempdir() . '/dump';
+
+			stop_owner();
+			system_or_bail('pg_dump', '-n', 'plain', '--clean', '-f', $dump, $master->connstr('postgres'));
+			end_sessions($master, q{query LIKE '%snowflake%'}, @minters);
+			system_or_bail('psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-f', $dump, $master->connstr('postgres'));
+		} ],
 	[ 'a promotion' => sub {
 			my $standby = PostgreSQL::Test::Cluster->new('standby_' . ++$standbys);
-			$master->backup("b$standbys");
-			$standby->init_from_backup($master, "b$standbys", has_streaming => 1);
+			my $old = $master;
+
+			$old->backup("b$standbys");
+			$standby->init_from_backup($old, "b$standbys", has_streaming => 1);
 			start_with_clock($standby, 0);
 			# and some WAL is lost
 			$standby->safe_psql('postgres', q{ALTER SYSTEM SET primary_conninfo = ''});
 			reload($standby);
 			wait_until($standby, 'SELECT NOT EXISTS (SELECT FROM pg_stat_wal_receiver)');
 			sleep(0.2);
-			$master->stop('immediate');
+			$old->stop('immediate');
 			$standby->promote;
 			$standby->safe_psql('postgres', 'ALTER SYSTEM RESET primary_conninfo');
+			rmtree([ $old->backup_dir . "/b$standbys", $old->data_dir ]);
 			$master = $standby;
 		} ]);
 
-for (my $round = 0; $minted < $ENOUGH || $round < @events; $round++)
+my $began = time();
+for (my $round = 0; $round < @events || time() < $began + 60 * $MINUTES; $round++)
 {
 	my ($what, $event) = @{ $events[ $round % @events ] };
-	my @minters = (
-		start_minters($master, 6, undef, statement => "SELECT $MINT;"),
-		start_minters($master, 6, $MINT, batch => 100),
-		start_minters($master, 2, $MINT, batch => 10_000));
+	$owner = start_session($master, $OWNER x 500, connection => ' application_name=owner', map { $_ => PostgreSQL::Test::Utils::tempdir() . "/owner_$_" } 'to', 'errors');
+	# they find the functions wherever the schema is, and go on after an error
+	@minters = map {
+		start_minters($master, $_->[0], 'snowflake_nextval()', batch => $_->[1], pause => $_->[2],
+			before => "\\set ON_ERROR_STOP off\nSET search_path = plain, ids;\n", errors => PostgreSQL::Test::Utils::tempdir() . '/errors')
+	} [ 3, 1, 0.01 ], [ 2, 100, 0.05 ], [ 1, 5000, 0.5 ];
 
-	all_mint(1, @minters[ 0 .. 11 ]);
-	sleep($ENOUGH > 1_000_000 ? 8 : 0.3 + rand(0.3));
-	$event->();
+	all_mint(1, @minters[ 0 .. 4 ]);
+	sleep($MINUTES ? 2 + rand(6) : 0.5);
+	eval { $event->(); 1 } or die "$what: $@", grep { /terminated by signal|PANIC|TRAP/ } split(/^/, slurp_file($master->logfile));
 	$happened{$what}++;
-	my @new = stop_minters(@minters);
-	push @files, @new;
-	$minted += (-s $_ // 0) / 20 for @new;
+	push @files, stop_minters(@minters);
+	stop_owner();
 	push @files, PostgreSQL::Test::Utils::tempdir() . '/after';
 	is(mint_into($master, $files[-1], 1000), '', "$what: minting goes on");
 }
-cmp_ok(ids_are_distinct('the storm', @files), '>=', $ENOUGH * 0.9, join(', ', map { "$happened{$_} times $_" } sort keys %happened));
+cmp_ok(ids_are_distinct('the storm', @files), '>=', 1000 * @events, join(', ', map { "$happened{$_} times $_" } sort keys %happened));
+my %shards;
+for my $file (@files)
+{
+	open(my $ids, '<', $file) or next;    # of one that got none
+	while (<$ids>) { $shards{ ($_ >> 12) & 1023 }++ if /^\d+$/ }
+	close($ids);
+}
+is(join(',', sort keys %shards), '5,6,7', 'on each of its shards, and that of C');
 $master->stop('immediate');
 
 # --- What can repeat an id, as the page says: WAL was lost, and the clock is behind.  The
@@ -404,14 +471,33 @@ for (my $i = 0; $i < 2; $i++)
 	pop @in_tick if $dbname eq 'within';    # two databases of a server have one shard
 	next_minute($lossy);
 }
+
+# So does one of a single table: of an application's, and of the shard's sequence.
+$lossy->safe_psql('postgres', "CREATE TABLE photos (id bigint DEFAULT $MINT)");
+for my $table ('photos', 'plain.snowflake_shard_5')
+{
+	my $dump = PostgreSQL::Test::Utils::tempdir() . "/dump_$table";
+
+	push @in_tick, PostgreSQL::Test::Utils::tempdir() . "/before_$table";
+	mint_in_minutes($lossy, $in_tick[-1]);
+	# the whole minute is to come
+	set_clock($lossy, 1704067201 + 60 * $lossy->safe_psql('postgres', 'SELECT last_value >> 10 FROM plain.snowflake_shard_5') - time());
+	command_ok([ 'pg_dump', '-t', $table, '--clean', '-f', $dump, $lossy->connstr('postgres') ], "a dump of $table");
+	push @in_tick, ids_of(10);
+	system_or_bail('psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-f', $dump, $lossy->connstr('postgres'));
+	push @in_tick, PostgreSQL::Test::Utils::tempdir() . "/after_$table";
+	mint_in_minutes($lossy, $in_tick[-1]);
+	append_to_file($in_tick[-1], $lossy->safe_psql('postgres', 'INSERT INTO photos DEFAULT VALUES RETURNING id') . "\n");
+	is((duplicates(@in_tick))[1], 0, "a dump of $table in its own place, within the tick: no id twice");
+}
 set_clock($lossy, 0);
-$lossy->safe_psql('postgres', "DROP SCHEMA plain CASCADE; CREATE SCHEMA plain; SET search_path = plain;\n$file");
+$lossy->safe_psql('postgres', "DROP TABLE photos; DROP SCHEMA plain CASCADE; CREATE SCHEMA plain; SET search_path = plain;\n$file");
 set_up($lossy, $slow);
 
 # --- a backup or dump, too
 my $dump = PostgreSQL::Test::Utils::tempdir() . '/dump';
 command_ok([ 'pg_dump', '-f', $dump, $lossy->connstr('postgres') ], 'a dump');
-my $began = time();
+$began = time();
 my $dumped = ids_of(600);
 
 # How many ids come twice in a database that is restored from it.
