@@ -119,7 +119,7 @@ my @SCENARIOS = (
 	{
 		name => 'the mark of a shard that is prepared on another',
 		program => 'shards',
-		definitions => [ '-DPREPARED=1', '-DPREPARES' ],
+		definitions => [ '-DPREPARED=1', '-DPREPARES', '-DFIRST_READ=1' ],
 	},
 	{
 		name => 'one mark of a shard after another',
