@@ -47,7 +47,7 @@ ok(finish_session($poller), 'the poller comes to its end') or diag($poller->{err
 ok(finish_session($late), 'and the late one, too') or diag($late->{err});
 like($poller->{out}, qr/^Asynchronous notification "outbox" with payload "\d+" received/m, 'it is woken up');
 is($poller->{out} =~ s/^Asynch.*\n//mgr =~ s/^\d+\|//mgr, "poll\nf\nt\nt\nlate\nquick", 'first there is nothing below the mark, and after the wait all, in order');
-is(scalar(() = $poller->{out} =~ /^Asynchronous notification/mg), 1, 'once, and not by a statement that inserts no row');
+is(scalar(() = $poller->{out} =~ /^Asynchronous notification/mg), 2, 'once by each of the two, and not by a statement that inserts no row');
 my ($told) = $poller->{out} =~ /payload "(\d+)"/;
 is($node->safe_psql('postgres', "SELECT body FROM outbox WHERE id = $told"), 'quick', 'and what it was told is the id of the row');
 
