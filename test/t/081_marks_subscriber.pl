@@ -131,6 +131,12 @@ finish_session($publishers[2]);
 
 # lima and tokyo are idle from now on, and their marks go on
 @publishers[ 1, 2 ] = map { start_session($server{$_}, "DO \$\$ BEGIN LOOP PERFORM snowflake_publish_mark('$_'); COMMIT; PERFORM pg_sleep(0.02); END LOOP; END \$\$", errors => '/dev/null') } qw(tokyo lima);
+
+# one that commits late, however fast the readers are
+$server{paris}->safe_psql('postgres', q{BEGIN; INSERT INTO events (how) VALUES ('late'); PREPARE TRANSACTION 'late'});
+my $early = $server{paris}->safe_psql('postgres', q{INSERT INTO events (how) VALUES ('early') RETURNING id});
+ok(wait_for(sub { grep { $_ == $early } read_so_far($reader{'of one, by the last id alone'}) }), 'by the last id alone, one that is not committed is passed');
+$server{paris}->safe_psql('postgres', q{COMMIT PREPARED 'late'});
 end_events($server{paris}, @{ $writers[0] });
 for my $name (sort keys %reader)
 {

@@ -31,6 +31,7 @@ ok(wait_until($node, 'SELECT count(*) = 1 FROM pg_stat_snowflake_backends WHERE 
 my $poller = start_session($node, <<"SQL");
 LISTEN outbox;
 $poll$wait
+\\! $psql -c "INSERT INTO outbox (body) SELECT 'none' WHERE false"
 \\! $psql -c "INSERT INTO outbox (body) VALUES ('quick')"
 SELECT max(id) AS told FROM outbox \\gset
 SELECT 'poll';
@@ -46,6 +47,7 @@ ok(finish_session($poller), 'the poller comes to its end') or diag($poller->{err
 ok(finish_session($late), 'and the late one, too') or diag($late->{err});
 like($poller->{out}, qr/^Asynchronous notification "outbox" with payload "\d+" received/m, 'it is woken up');
 is($poller->{out} =~ s/^Asynch.*\n//mgr =~ s/^\d+\|//mgr, "poll\nf\nt\nt\nlate\nquick", 'first there is nothing below the mark, and after the wait all, in order');
+is(scalar(() = $poller->{out} =~ /^Asynchronous notification/mg), 2, 'once by each of the two, and not by a statement that inserts no row');
 my ($told) = $poller->{out} =~ /payload "(\d+)"/;
 is($node->safe_psql('postgres', "SELECT body FROM outbox WHERE id = $told"), 'quick', 'and what it was told is the id of the row');
 
