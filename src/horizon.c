@@ -253,6 +253,8 @@ horizon_check(bool patient)
 		report_failure(0);
 		return;
 	}
+	if (state->worker.latch == NULL)
+		return; /* horizon_check_worker() tells */
 	horizon_view(&view);
 	if (view.failed && bounds_are_known() &&
 		!layout_tick_of_time(settings_layout(), GetCurrentTimestamp(), &tick))
