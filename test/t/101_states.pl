@@ -2,6 +2,8 @@
 # what snowflake_check() finds, and which alerts fire is what stands there, and every other
 # alert is quiet.  Then the next step is followed, and all is well.
 #
+# To try some of them, give a pattern of their names in SNOWFLAKE_STATES.
+#
 # Majors: ends
 
 use strict;
@@ -20,6 +22,7 @@ use Time::HiRes qw(time);
 
 my %state = map { $_->{name} => $_ } @States::states;
 my %tried;
+my $only = $ENV{SNOWFLAKE_STATES};
 
 is(States::with_table(page_text('doc/states.md')), page_text('doc/states.md'), 'the page has the table');
 
@@ -106,6 +109,7 @@ sub in_state
 	my ($said, @found, $before);
 
 	$tried{$name} = 1;
+	return if $only && $name !~ /$only/;
 	$before = metrics_of($node) unless $with{is_new};
 	$with{cause}->() if $with{cause};
 	$before //= metrics_of($node);
