@@ -152,8 +152,7 @@ wait_for_socket(int event)
 							   PG_WAIT_EXTENSION);
 	if (events & WL_LATCH_SET)
 	{
-		/* the worker looks for what it means when the call has ended */
-		ResetLatch(MyLatch);
+		ResetLatch(MyLatch); /* registry_disconnect() sets it again */
 		CHECK_FOR_INTERRUPTS();
 	}
 	return true;
@@ -406,12 +405,17 @@ registry_connect(RegistryFailure *failure)
 	return good && find_schema(failure);
 }
 
+/*
+ * A signal or a session may have woken the worker while it waited here.  It looks
+ * for what that means before it sleeps.
+ */
 void
 registry_disconnect(void)
 {
 	PQfinish(connection);
 	connection = NULL;
 	lift_limit();
+	SetLatch(MyLatch);
 }
 
 /* --- Calls -------------------------------------------------------------- */

