@@ -121,6 +121,7 @@ sub in_state
 	my $waits = ($state->{says} // '') =~ /statement timeout/ ? start_session($node, $insert) : undef;
 	my $finds = wait_for(sub { @found = findings($node); areas(@found) eq join(', ', @expected) });
 	ok($finds, "$name: what snowflake_check() finds") or diag(join("\n", map { join('|', @$_) } @found));
+	like($found[0][2] // '', States::pattern($state->{finding}), "$name: and what that says") if $state->{finding};
 	like($found[0][3] // '', States::pattern($state->{step}), "$name: and the next step") if $state->{step};
 
 	my @alerts = @{ $state->{alerts} // [] };
