@@ -9,8 +9,7 @@
 # A state has a name, and:
 #	says	of what an INSERT says; none: it succeeds
 #	finds	the areas and states of snowflake_check() that are not ok, but for "visibility"
-#	finding	of what the first one says; if it is not what the INSERT says
-#	step	of its next step
+#	step	of the next step of the first one
 #	alerts	that fire; all others are quiet.  Those of @by_wait from PostgreSQL 17 on
 #
 # "..." stands for what differs.
@@ -68,7 +67,6 @@ our @states = (
 		name => 'the worker is stopped (SIGSTOP)',
 		says => 'canceling statement due to statement timeout',
 		finds => ['horizon warning'],
-		finding => 'snowflake\'s background worker has not answered for ... s',
 		step => 'If its process is stopped, continue it by kill -CONT.',
 		alerts => ['SnowflakeHorizonStuck'],
 	},
