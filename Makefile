@@ -31,6 +31,7 @@ OBJS = \
 	src/server.o \
 	src/sessions.o \
 	src/settings.o \
+	src/settled.o \
 	src/shards.o \
 	src/sql.o \
 	src/status.o \

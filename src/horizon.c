@@ -39,12 +39,18 @@
  * times as long as a renewal takes: one for the renewal itself, one for the next
  * renewal, and one in which a session asks for it.
  *
+ * A clock that leaps ahead.  Who mints believes its clock: then an id has that time, and
+ * no later one may have less.  But who reads what is new raises the latest tick as well,
+ * with nothing to show for it, though only up to where the next renewal is due.  So for
+ * readers the horizon is renewed only as far as the clock has been going on steadily; a
+ * leap counts when it has lasted.
+ *
  * A note about locking:
  *	- Bounds are atomics: see positions.c.  The worker alone raises "horizon",
  *	  "renew" and "found_horizon".
  *	- HorizonState is read and written under horizon_lock, an LWLock, but for
- *	  "wanted_tick", an atomic that sessions raise, and "worker": see worker.c.
- *	  The worker writes the rest.
+ *	  "wanted_tick" and "read_tick", atomics that sessions raise, and "worker": see
+ *	  worker.c.  The worker writes the rest.
  *	- horizon_lock is never held together with another lock, nor while waiting.
  *
  *-------------------------------------------------------------------------
@@ -89,12 +95,16 @@
 /* How long one that only looks waits for the worker's answer. */
 #define ANSWER_PATIENCE_US (5 * USECS_PER_SEC)
 
+/* A clock that has leapt ahead is believed, for readers, when it has been so long. */
+#define LEAP_LASTS_US (10 * USECS_PER_SEC)
+
 /* No session wants anything of the worker. */
 #define WANTED_BY_NOBODY (HORIZON_OPEN_ONLY - 1)
 
 typedef struct HorizonState
 {
 	pg_atomic_uint64 wanted_tick; /* in which a session is about to mint */
+	pg_atomic_uint64 read_tick; /* to which one would raise the latest tick */
 	HorizonView		 view;
 	Worker			 worker;
 } HorizonState;
@@ -138,6 +148,7 @@ horizon_shmem_startup(void)
 		return;
 	memset(state, 0, sizeof(*state));
 	pg_atomic_init_u64(&state->wanted_tick, (uint64) WANTED_BY_NOBODY);
+	pg_atomic_init_u64(&state->read_tick, (uint64) WANTED_BY_NOBODY);
 	worker_shmem_startup(&state->worker);
 	if (!IsUnderPostmaster)
 		on_shmem_exit(close_cleanly, (Datum) 0);
@@ -206,7 +217,10 @@ horizon_begin_present_tick(void)
 		horizon_wait(&wait, tick);
 	ConditionVariableCancelSleep();
 	if (tick >= renew)
-		horizon_ask_for_renewal(tick);
+	{
+		bounds_raise(&state->read_tick, tick);
+		worker_wake(&state->worker);
+	}
 	bounds_raise(&bounds->latest, Min(tick, renew));
 }
 
@@ -569,6 +583,52 @@ attempt_renewal(int64 wanted_tick)
 	return good;
 }
 
+/*
+ * The tick that readers want, or as much of it as their clock is believed: by a leap of
+ * less than the reserve at once, else when it has lasted.  What is asked for late seems to
+ * be set back, so the clock counts as it was when it was furthest ahead.
+ */
+static int64
+credible_tick(int64 read_tick)
+{
+	static int64 ahead_us =
+		PG_INT64_MIN;			/* of the clock that nobody can set */
+	static int64  leapt_us = 0; /* by that one; 0: it has not */
+	const Layout *layout = settings_layout();
+	int64		  steady_us = steady_clock_us();
+	int64		  us = layout_time_of_tick(layout, read_tick) - steady_us;
+	int64		  tick;
+
+	if (ahead_us == PG_INT64_MIN ||
+		us - ahead_us <= settings_reserve_ms * US_PER_MS)
+		leapt_us = 0;
+	else if (leapt_us == 0)
+		leapt_us = steady_us;
+	if (leapt_us == 0 || steady_us - leapt_us >= LEAP_LASTS_US)
+	{
+		ahead_us = Max(ahead_us, us);
+		return read_tick;
+	}
+	return layout_tick_of_time(layout, ahead_us + steady_us, &tick) ?
+			   tick :
+			   HORIZON_OPEN_ONLY;
+}
+
+/* What sessions want of the worker, since it looked last. */
+static int64
+take_wanted_tick(void)
+{
+	const uint64 nobody = (uint64) WANTED_BY_NOBODY;
+	int64		 wanted_tick =
+		(int64) pg_atomic_exchange_u64(&state->wanted_tick, nobody);
+	int64 read_tick =
+		(int64) pg_atomic_exchange_u64(&state->read_tick, nobody);
+
+	if (read_tick != WANTED_BY_NOBODY)
+		read_tick = credible_tick(read_tick);
+	return Max(wanted_tick, read_tick);
+}
+
 static void
 show_no_wait(void)
 {
@@ -589,9 +649,7 @@ snowflake_horizon_main(Datum arg)
 
 		ResetLatch(MyLatch);
 		heed_signals();
-		wanted_tick =
-			(int64) pg_atomic_exchange_u64(&state->wanted_tick,
-										   (uint64) WANTED_BY_NOBODY);
+		wanted_tick = take_wanted_tick();
 		if (wanted_tick == WANTED_BY_NOBODY)
 			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH, -1,
 							 PG_WAIT_EXTENSION);

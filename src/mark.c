@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * mark.c
- *	  Reading what is new: snowflake_settled(), and waiting for it.
+ *	  Reading what is new: the mark below which no row can still appear.
  *
  * Ids are in the order of minting, and rows appear in the order of commits.  A reader
  * that asks for what is above its last id misses each row with a smaller id that is
@@ -84,18 +84,20 @@
  * are all with tickets up to a transaction's, if that one's number is before the
  * xmin.
  *
- * One statement has one mark.  A STABLE function may be called for each row, and the
- * mark moves.  Then a row above one mark would be skipped, and one with a greater id,
- * below the next mark, read.  So the first call leaves the mark in the copy of the
- * snapshot that the statement has to itself, in a field that the server sets to 0
- * there and does not read.  Nothing else lives as long: a snapshot's address is soon
- * another one's, two statements in a loop have equal snapshots, a statement has
- * several calls, and a reference to the snapshot would keep VACUUM from rows.
+ * The mark of some shards.  All of that holds for the ids of these shards alone, if only
+ * transactions count that mint there.  In step a a transaction says in its slot on which
+ * shard it is about to mint, or that it may be any.  Before its first id on another shard
+ * it does step a once more, for all shards: it puts the latest tick of then beside the
+ * first one, under the slot's lock, and reads the latest tick again.  So it holds the
+ * mark at the first tick for the ids of that shard, and at the second one for all others,
+ * and of each of the two all is true that is said above.  Both go to the ring and to the
+ * table.
  *
  * Prepared transactions survive a restart, and shared memory does not.  But the
  * server keeps their locks.  So a transaction that is prepared takes an advisory lock
- * whose key is the time of the tick at which it holds the mark.  Nobody waits for it:
- * it is shared, and its kind is ours alone.  After a start the table is filled from
+ * whose key is the time of the tick at which it holds the mark; if that is for one shard,
+ * one with the shard; and one with the time for the others.  Nobody waits for them: they
+ * are shared, and their kinds are ours alone.  After a start the table is filled from
  * these locks before one of them can be ended: by the first transaction of any
  * process, and a process has one before it does anything, to find its database; and,
  * as a session may outlive a standby's recovery, by COMMIT PREPARED.
@@ -123,7 +125,6 @@
  */
 #include "postgres.h"
 
-#include "access/parallel.h"
 #include "access/transam.h"
 #include "access/twophase.h"
 #include "access/xact.h"
@@ -149,27 +150,25 @@
 #include "sessions.h"
 #include "settings.h"
 
-PG_FUNCTION_INFO_V1(snowflake_settled);
-PG_FUNCTION_INFO_V1(snowflake_wait_settled);
-
 /* Transactions in the ring. */
 #define RING_SIZE 32768
 
-/* Tells our advisory locks from those that SQL takes, which have 1 and 2. */
-#define LOCK_KIND 24346
-
-/* A mark is mostly passed within a tick or two; then there is no hurry. */
-#define FIRST_PAUSE_US INT64CONST(1000)
-#define LAST_PAUSE_US INT64CONST(50000)
-
-/* Who waits for longer makes a mistake, or means "for ever". */
-#define LONGEST_WAIT_US (USECS_PER_DAY * 365)
+/*
+ * Tells our advisory locks from those that SQL takes, which have 1 and 2, and what the
+ * key is.
+ */
+typedef enum LockKind
+{
+	LOCK_OF_TIME = 24346,
+	LOCK_OF_SHARD,
+	LOCK_OF_OTHERS_TIME
+} LockKind;
 
 /* A transaction that has minted, and does not run any more. */
 typedef struct Minted
 {
 	FullTransactionId xid;
-	int64			  tick; /* at which it holds the mark */
+	Hold			  hold;
 	Oid				  database;
 } Minted;
 
@@ -192,10 +191,11 @@ typedef struct MarkState
 	bool			 knows_prepared; /* those from before the start */
 } MarkState;
 
-/* The caller's snapshot, its numbers in full. */
+/* The caller's snapshot, its numbers in full, and the shards whose mark it wants. */
 typedef struct View
 {
 	Snapshot		  snapshot;
+	const OwnShards	 *shards; /* NULL: all */
 	FullTransactionId xmin;
 	FullTransactionId sees_after; /* it sees who entered the ring before this */
 } View;
@@ -319,17 +319,31 @@ enter_table(const Minted *transaction)
 	pg_atomic_write_u32(&shared->prepared_count, count + 1);
 }
 
-/* Take the lock that tells, after a restart, at which tick the mark is held. */
+static void
+take_lock(const Minted *transaction, LockKind kind, int64 key)
+{
+	LOCKTAG tag;
+
+	SET_LOCKTAG_ADVISORY(tag, transaction->database,
+						 (uint32) ((uint64) key >> 32), (uint32) key, kind);
+	(void) LockAcquire(&tag, ShareLock, false, false);
+}
+
+/* Take the locks that tell, after a restart, where the mark is held. */
 static void
 lock_for_restart(const Minted *transaction)
 {
-	uint64 time =
-		(uint64) layout_time_of_tick(server_layout(), transaction->tick);
-	LOCKTAG tag;
+	const Layout *layout = server_layout();
+	const Hold	 *hold = &transaction->hold;
 
-	SET_LOCKTAG_ADVISORY(tag, transaction->database, (uint32) (time >> 32),
-						 (uint32) time, LOCK_KIND);
-	(void) LockAcquire(&tag, ShareLock, false, false);
+	take_lock(transaction, LOCK_OF_TIME,
+			  layout_time_of_tick(layout, hold->tick));
+	if (hold->shard == ALL_SHARDS)
+		return;
+	take_lock(transaction, LOCK_OF_SHARD, hold->shard);
+	if (hold->others_tick != NO_TICK)
+		take_lock(transaction, LOCK_OF_OTHERS_TIME,
+				  layout_time_of_tick(layout, hold->others_tick));
 }
 
 /* A transaction that holds the mark is about to be prepared. */
@@ -345,6 +359,33 @@ prepare(const Minted *transaction)
 	LWLockRelease(mark_lock);
 }
 
+/* Under mark_lock.  What the table has of a transaction, of which it has a lock. */
+static Minted *
+recovered(TransactionId xid, Oid database)
+{
+	Minted new = {.xid = in_full(xid, ReadNextFullTransactionId()),
+				  .hold = {.others_tick = NO_TICK, .shard = ALL_SHARDS},
+				  .database = database};
+	uint32 count = pg_atomic_read_u32(&shared->prepared_count);
+
+	for (uint32 i = 0; i < count; i++)
+	{
+		if (FullTransactionIdEquals(prepared[i].xid, new.xid))
+			return &prepared[i];
+	}
+	enter_table(&new);
+	return &prepared[count];
+}
+
+/* 0 for a time of another layout. */
+static int64
+tick_of_time(int64 time)
+{
+	int64 tick;
+
+	return layout_tick_of_time(settings_layout(), time, &tick) ? tick : 0;
+}
+
 /* Under mark_lock.  Enter those that were prepared before the start. */
 static void
 enter_recovered(const LockData *locks)
@@ -353,18 +394,22 @@ enter_recovered(const LockData *locks)
 	{
 		const LockInstanceData *lock = &locks->locks[i];
 		const LOCKTAG		   *tag = &lock->locktag;
-		Minted		transaction = {.database = tag->locktag_field1};
-		TimestampTz time = (TimestampTz) ((uint64) tag->locktag_field2 << 32 |
-										  tag->locktag_field3);
+		int64					key =
+			(int64) ((uint64) tag->locktag_field2 << 32 | tag->locktag_field3);
+		Hold *hold;
 
 		if (tag->locktag_type != LOCKTAG_ADVISORY ||
-			tag->locktag_field4 != LOCK_KIND || !lock_is_recovered(lock))
+			tag->locktag_field4 < LOCK_OF_TIME ||
+			tag->locktag_field4 > LOCK_OF_OTHERS_TIME ||
+			!lock_is_recovered(lock))
 			continue;
-		transaction.xid =
-			in_full(lock_recovered_xid(lock), ReadNextFullTransactionId());
-		if (!layout_tick_of_time(settings_layout(), time, &transaction.tick))
-			transaction.tick = 0; /* of another layout */
-		enter_table(&transaction);
+		hold = &recovered(lock_recovered_xid(lock), tag->locktag_field1)->hold;
+		if (tag->locktag_field4 == LOCK_OF_TIME)
+			hold->tick = tick_of_time(key);
+		else if (tag->locktag_field4 == LOCK_OF_SHARD)
+			hold->shard = (int32) key;
+		else
+			hold->others_tick = tick_of_time(key);
 	}
 }
 
@@ -393,13 +438,13 @@ learn_prepared(void)
 static void
 at_transaction_event(XactEvent event, void *arg)
 {
-	Minted mine = {.tick = session_mark_tick(), .database = MyDatabaseId};
+	Minted mine = {.hold = session_hold(), .database = MyDatabaseId};
 
 	if (event == XACT_EVENT_PRE_COMMIT || event == XACT_EVENT_PRE_PREPARE)
 		learn_prepared();
 	else
 		has_imported = false;
-	if (mine.tick == NO_TICK)
+	if (mine.hold.tick == NO_TICK)
 		return;
 	mine.xid = GetTopFullTransactionIdIfAny();
 	if (event == XACT_EVENT_PRE_PREPARE)
@@ -452,10 +497,12 @@ mark_install_hooks(void)
 /* --- The mark ----------------------------------------------------------- */
 
 static View
-view_of(Snapshot snapshot)
+view_of(Snapshot snapshot, const OwnShards *shards)
 {
 	FullTransactionId next = ReadNextFullTransactionId();
-	View view = {.snapshot = snapshot, .xmin = in_full(snapshot->xmin, next)};
+	View			  view = {.snapshot = snapshot,
+							  .shards = shards,
+							  .xmin = in_full(snapshot->xmin, next)};
 
 	if (has_imported || (am_walsender && IsolationUsesXactSnapshot()))
 		view.sees_after = view.xmin;
@@ -483,11 +530,13 @@ report_old_snapshot(const char *detail)
 static void
 note_unseen(const View *view, const Minted *transaction, int64 *first)
 {
-	if (transaction->tick < *first && transaction->database == MyDatabaseId &&
+	int64 tick = hold_tick(&transaction->hold, view->shards);
+
+	if (tick < *first && transaction->database == MyDatabaseId &&
 		!FullTransactionIdPrecedes(transaction->xid, view->xmin) &&
 		XidInMVCCSnapshot(XidFromFullTransactionId(transaction->xid),
 						  view->snapshot))
-		*first = transaction->tick;
+		*first = tick;
 }
 
 static void
@@ -561,131 +610,27 @@ raise_latest_tick(void)
 	return Min(latest, horizon);
 }
 
-/* The first tick that is not settled: see above. */
-static int64
-unsettled_tick(const View *view)
+/*
+ * The first tick that is not settled, of these shards, or of all, if NULL, for a
+ * statement with this snapshot: see above.
+ */
+int64
+mark_unsettled_tick(Snapshot snapshot, const OwnShards *shards)
 {
-	int64 first = raise_latest_tick();
+	View  view = view_of(snapshot, shards);
+	int64 first;
 	int64 held;
 
-	learn_prepared();
-	pg_memory_barrier();
-	held = sessions_first_mark_tick(MyDatabaseId);
-	first = Min(first, held);
-	pg_read_barrier();
-	note_unseen_prepared(view, &first);
-	pg_read_barrier();
-	note_unseen_ended(view, &first);
-	return first;
-}
-
-/* The mark of a statement, which is kept in its snapshot: see above. */
-static int64
-mark_of(Snapshot snapshot)
-{
-	const Layout *layout;
-	int64		  tick;
-
-	(void) settings_layout();
-	if (RecoveryInProgress())
-		ereport(ERROR,
-				(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
-				 errmsg("cannot tell which ids are settled during recovery"),
-				 errhint("Call snowflake_settled() on the primary server.")));
-	if (IsParallelWorker())
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
-				 errmsg("cannot tell which ids are settled in a parallel "
-						"worker"),
-				 errdetail("A statement would have more than one mark."),
-				 errhint("A function that calls snowflake_settled() must be "
-						 "PARALLEL RESTRICTED or PARALLEL UNSAFE.")));
-	layout = server_layout();
-	if (snapshot->snapshot_type != SNAPSHOT_MVCC || !snapshot->copied)
-		elog(ERROR, "cannot tell which ids are settled without a snapshot");
 	if (snapshot->takenDuringRecovery)
 		report_old_snapshot("The snapshot was taken during recovery.");
-	if (snapshot->snapXactCompletionCount == 0)
-	{
-		View view = view_of(snapshot);
-
-		snapshot->snapXactCompletionCount = (uint64) unsettled_tick(&view) + 1;
-	}
-	tick = (int64) snapshot->snapXactCompletionCount - 1;
-	return layout_pack(layout, tick, 0, 0);
-}
-
-Datum
-snowflake_settled(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_INT64(mark_of(GetActiveSnapshot()));
-}
-
-/* --- Waiting for the mark --------------------------------------------------- */
-
-/* The mark as a statement that began now would have it. */
-static int64
-present_mark(void)
-{
-	int64 mark;
-
-	PushActiveSnapshot(GetTransactionSnapshot());
-	mark = mark_of(GetActiveSnapshot());
-	PopActiveSnapshot();
-	return mark;
-}
-
-/* Infinite ones, which the majors write differently, are very long here. */
-static int64
-wait_us(const Interval *timeout)
-{
-	double days = timeout->month * (double) DAYS_PER_MONTH + timeout->day;
-	double us = timeout->time + days * USECS_PER_DAY;
-
-	return (int64) Max(0.0, Min(us, (double) LONGEST_WAIT_US));
-}
-
-/* What would wait in vain fails at once. */
-static void
-check_can_see_end(void)
-{
-	if (IsolationUsesXactSnapshot())
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
-				 errmsg("cannot wait for ids to be settled in a transaction "
-						"with one snapshot"),
-				 errdetail("The isolation level is \"%s\", and its snapshot "
-						   "sees nothing that commits later.",
-						   GetConfigOption("transaction_isolation", false,
-										   false)),
-				 errhint("Wait with isolation level \"read committed\".")));
-	if (session_mark_tick() != NO_TICK)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
-				 errmsg("cannot wait for ids to be settled in a transaction "
-						"that has minted"),
-				 errdetail("The mark stays at its first id until it ends."),
-				 errhint("Wait after COMMIT.")));
-}
-
-/* snowflake_wait_settled(after, timeout): was the id settled in time? */
-Datum
-snowflake_wait_settled(PG_FUNCTION_ARGS)
-{
-	static WaitName event = {"SnowflakeSettled", 0};
-	int64			after = PG_GETARG_INT64(0);
-	int64 end_us = steady_clock_us() + wait_us(PG_GETARG_INTERVAL_P(1));
-	int64 pause_us = FIRST_PAUSE_US;
-
-	while (present_mark() <= after)
-	{
-		int64 left_us = end_us - steady_clock_us();
-
-		check_can_see_end();
-		if (left_us <= 0)
-			PG_RETURN_BOOL(false);
-		(void) wait_outside_locks(Min(pause_us, left_us), &event, NULL);
-		pause_us = Min(pause_us * 3 / 2, LAST_PAUSE_US);
-	}
-	PG_RETURN_BOOL(true);
+	first = raise_latest_tick();
+	learn_prepared();
+	pg_memory_barrier();
+	held = sessions_first_mark_tick(MyDatabaseId, shards);
+	first = Min(first, held);
+	pg_read_barrier();
+	note_unseen_prepared(&view, &first);
+	pg_read_barrier();
+	note_unseen_ended(&view, &first);
+	return first;
 }

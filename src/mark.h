@@ -2,8 +2,13 @@
 #ifndef SNOWFLAKE_MARK_H
 #define SNOWFLAKE_MARK_H
 
+#include "settings.h"
+#include "utils/snapshot.h"
+
 extern void mark_install_hooks(void);
 extern Size mark_shmem_size(void);
 extern void mark_shmem_startup(void);
+
+extern int64 mark_unsettled_tick(Snapshot snapshot, const OwnShards *shards);
 
 #endif /* SNOWFLAKE_MARK_H */

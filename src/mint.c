@@ -100,6 +100,9 @@ static int32 my_last_own_shard;
 static const OwnShards *my_shards;
 static uint32			my_shards_changes = 0;
 
+/* For which of them it holds the mark: for the one that there is, or for all. */
+static int32 my_shards_hold = ALL_SHARDS;
+
 /* Where among the own shards it minted last, or tried to. */
 static int my_index = 0;
 
@@ -150,7 +153,7 @@ note_mint(int64 id)
 	SessionSlot *slot = my_slot;
 	uint64		 minted = pg_atomic_read_u64(&slot->minted);
 
-	if (unlikely(my_hold != HOLDS_FIRST_ID))
+	if (unlikely(my_held < ALL_SHARDS))
 		note_first_id(id);
 	pg_atomic_write_u64(&slot->last_id, (uint64) id);
 	pg_atomic_write_u64(&slot->minted, minted + 1);
@@ -436,9 +439,28 @@ mint_check_shards(bool patient)
 							"name a shard, as in snowflake_nextval(5).")));
 }
 
+/* Hold the mark for a shard, or for all, before a tick is read to mint there. */
+static pg_noinline void
+hold_mark(int32 shard)
+{
+	if (my_held == shard || my_held == ALL_SHARDS ||
+		(my_held == HOLDS_LATEST && my_slot->mark_shard == shard))
+		return;
+	if (my_held > ALL_SHARDS)
+	{
+		session_hold_mark_for_all();
+		return;
+	}
+	/* not at the first tick of all, which is the latest one after a start */
+	if (!bounds_are_known() || pg_atomic_read_u64(&bounds->latest) == 0)
+		horizon_begin_present_tick();
+	session_hold_mark(shard);
+}
+
 /*
- * Find the shards that this session mints on: those of snowflake.shards; with
- * leases, the part of them that is leased.  Waits if there is none.
+ * Find the shards that this session mints on, and hold the mark for them: those of
+ * snowflake.shards; with leases, the part of them that is leased, which may change
+ * with any tick.  Waits if there is none.
  */
 static pg_noinline const OwnShards *
 find_own_shards(void)
@@ -455,6 +477,10 @@ find_own_shards(void)
 	my_call.shard = my_shards->shard[0];
 	if (wait.waited_us > 0)
 		note_wait(wait.waited_us);
+	my_shards_hold = my_shards->count == 1 && !leases_are_on() ?
+						 my_shards->shard[0] :
+						 ALL_SHARDS;
+	hold_mark(my_shards_hold);
 	return my_shards;
 }
 
@@ -644,29 +670,24 @@ check_process(void)
 }
 
 /*
- * Check all that must hold, and hold the mark.  While the server runs only
- * snowflake.refuse_clone can change what is checked, so a session that has
+ * Check all that must hold, and hold the mark for a shard, or for all.  While the server
+ * runs only snowflake.refuse_clone can change what is checked, so a session that has
  * minted need not check again.
  */
 static pg_noinline void
-begin_to_mint(void)
+begin_to_mint(int32 shard)
 {
 	if (my_slot == NULL || !has_minted() || settings_refuse_clone)
 		check_process();
-	if (my_hold == HOLDS_NOTHING)
-	{
-		/* not at the first tick of all, which is the latest one after a start */
-		if (!bounds_are_known() || pg_atomic_read_u64(&bounds->latest) == 0)
-			horizon_begin_present_tick();
-		session_hold_mark();
-	}
+	hold_mark(shard);
 }
 
 static pg_attribute_always_inline void
-prepare_to_mint(void)
+prepare_to_mint(int32 shard)
 {
-	if (unlikely(my_hold != HOLDS_FIRST_ID || settings_refuse_clone))
-		begin_to_mint();
+	if (unlikely((my_held != shard && my_held != ALL_SHARDS) ||
+				 settings_refuse_clone))
+		begin_to_mint(shard);
 }
 
 /* In a list without gaps the first look tells. */
@@ -703,7 +724,7 @@ snowflake_nextval_shard(PG_FUNCTION_ARGS)
 	int32			 shard = PG_GETARG_INT32(0);
 	const OwnShards *own;
 
-	prepare_to_mint();
+	prepare_to_mint(shard);
 	own = settings_asked_shards;
 	if (own->count > 0 ? !owns_shard(own, shard) :
 						 shard < 0 || shard > layout_last_shard(my_layout))
@@ -717,7 +738,7 @@ snowflake_nextval(PG_FUNCTION_ARGS)
 {
 	const OwnShards *own;
 
-	prepare_to_mint();
+	prepare_to_mint(my_shards_hold);
 	own = my_shards;
 	if (unlikely(my_shards_changes != settings_shards_changes))
 		own = find_own_shards();

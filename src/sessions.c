@@ -42,7 +42,7 @@ StaticAssertDecl(sizeof(SessionSlot) <= PG_CACHE_LINE_SIZE,
 
 static PaddedSlot *slots = NULL;
 SessionSlot		  *my_slot = NULL;
-Hold			   my_hold = HOLDS_NOTHING;
+int64			   my_held = HOLDS_NOTHING;
 
 Size
 sessions_shmem_size(void)
@@ -113,20 +113,37 @@ session_count_wait(int64 us)
 /* --- Holding the mark -------------------------------------------------------- */
 
 /*
- * Hold the mark at the latest tick, before read_tick() reads that again.  Under the
- * lock that tick is read and put into the slot in one step: a reader that looks at the
- * slot in between would give a mark that this one is before.
+ * Hold the mark at the latest tick, before read_tick() reads that again: for a shard, or
+ * for all.  Under the lock that tick is read and put into the slot in one step: a reader
+ * that looks at the slot in between would give a mark that this one is before.
  */
 void
-session_hold_mark(void)
+session_hold_mark(int32 shard)
 {
 	SessionSlot *slot = my_slot;
 
 	pg_atomic_write_u64(&slot->first_id, (uint64) NO_ID);
 	SpinLockAcquire(&slot->lock);
+	slot->mark_shard = shard;
+	slot->mark_others_tick = NO_TICK;
 	pg_atomic_write_u64(&slot->mark_tick, pg_atomic_read_u64(&bounds->latest));
 	SpinLockRelease(&slot->lock);
-	my_hold = HOLDS_LATEST;
+	my_held = HOLDS_LATEST;
+}
+
+/*
+ * The transaction has minted on one shard, and is about to mint on another: hold the mark
+ * for all of them from now on, likewise.
+ */
+void
+session_hold_mark_for_all(void)
+{
+	SessionSlot *slot = my_slot;
+
+	SpinLockAcquire(&slot->lock);
+	slot->mark_others_tick = (int64) pg_atomic_read_u64(&bounds->latest);
+	SpinLockRelease(&slot->lock);
+	my_held = ALL_SHARDS;
 }
 
 /* No later id of the transaction is of a tick before its first one's. */
@@ -135,16 +152,18 @@ session_note_first_id(int64 id, int64 tick)
 {
 	pg_atomic_write_u64(&my_slot->first_id, (uint64) id);
 	pg_atomic_write_u64(&my_slot->mark_tick, (uint64) tick);
-	my_hold = HOLDS_FIRST_ID;
+	my_held = my_slot->mark_shard;
 }
 
-/* The tick at which this transaction holds the mark, or NO_TICK. */
-int64
-session_mark_tick(void)
+/* Where this transaction holds the mark. */
+Hold
+session_hold(void)
 {
-	if (likely(my_hold == HOLDS_NOTHING))
-		return NO_TICK;
-	return (int64) pg_atomic_read_u64(&my_slot->mark_tick);
+	if (likely(my_held == HOLDS_NOTHING))
+		return (Hold){.tick = NO_TICK};
+	return (Hold){.tick = (int64) pg_atomic_read_u64(&my_slot->mark_tick),
+				  .others_tick = my_slot->mark_others_tick,
+				  .shard = my_slot->mark_shard};
 }
 
 /* The transaction has ended, and is where mark.c finds it. */
@@ -153,31 +172,47 @@ session_release_mark(void)
 {
 	pg_write_barrier();
 	pg_atomic_write_u64(&my_slot->mark_tick, (uint64) NO_TICK);
-	my_hold = HOLDS_NOTHING;
+	my_held = HOLDS_NOTHING;
+}
+
+/* The tick at which it holds the mark of these shards, or of all, if NULL. */
+int64
+hold_tick(const Hold *hold, const OwnShards *shards)
+{
+	if (shards == NULL || hold->tick == NO_TICK || hold->shard == ALL_SHARDS ||
+		has_shard(shards, hold->shard))
+		return hold->tick;
+	return hold->others_tick;
 }
 
 /*
- * The first tick at which a session of a database holds the mark.  The caller has
+ * The first tick at which a session of a database holds the mark of these shards, or of
+ * all, if NULL.  The caller has
  * raised the latest tick, and then comes a full barrier: a session that begins in a
  * slot which was free here begins with that tick, or a later one.
  */
 int64
-sessions_first_mark_tick(Oid database)
+sessions_first_mark_tick(Oid database, const OwnShards *shards)
 {
 	int64 first = NO_TICK;
 
 	for (int i = 0; i < MaxBackends; i++)
 	{
 		SessionSlot *slot = &slots[i].slot;
+		Hold		 hold = {.tick = NO_TICK};
 		int64		 tick;
 
 		if (slot->pid == 0)
 			continue;
 		SpinLockAcquire(&slot->lock);
-		tick = slot->database == database ?
-				   (int64) pg_atomic_read_u64(&slot->mark_tick) :
-				   NO_TICK;
+		if (slot->database == database)
+		{
+			hold.tick = (int64) pg_atomic_read_u64(&slot->mark_tick);
+			hold.others_tick = slot->mark_others_tick;
+			hold.shard = slot->mark_shard;
+		}
 		SpinLockRelease(&slot->lock);
+		tick = hold_tick(&hold, shards);
 		first = Min(first, tick);
 	}
 	return first;
@@ -193,6 +228,8 @@ sessions_read(int index, SessionStats *stats)
 	stats->pid = slot->pid;
 	stats->waits = slot->waits;
 	stats->waited_us = slot->waited_us;
+	stats->mark_shard =
+		slot->mark_others_tick == NO_TICK ? slot->mark_shard : ALL_SHARDS;
 	SpinLockRelease(&slot->lock);
 	stats->minted = (int64) pg_atomic_read_u64(&slot->minted);
 	stats->last_id = (int64) pg_atomic_read_u64(&slot->last_id);

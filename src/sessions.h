@@ -6,12 +6,24 @@
 #include "storage/spin.h"
 
 #include "compat.h"
+#include "settings.h"
 
 /* Before all ids, in a tick that never is. */
 #define NO_ID PG_INT64_MIN
 
 /* After all ticks: where the mark is not held. */
 #define NO_TICK PG_INT64_MAX
+
+/* In place of a shard: any of them. */
+#define ALL_SHARDS (-1)
+
+/* Where a transaction holds the mark. */
+typedef struct Hold
+{
+	int64 tick;		   /* a tick at or before its first id's; or NO_TICK */
+	int64 others_tick; /* likewise for the ids that are not on this shard: */
+	int32 shard;	   /* or ALL_SHARDS, of which "tick" is */
+} Hold;
 
 typedef struct SessionSlot
 {
@@ -22,18 +34,16 @@ typedef struct SessionSlot
 	int64			 waited_us;
 	pg_atomic_uint64 last_id; /* NO_ID before any */
 	pg_atomic_uint64 minted;  /* ids */
-	/* of the running transaction: */
-	pg_atomic_uint64 mark_tick; /* a tick at or before its first id's */
-	pg_atomic_uint64 first_id;	/* NO_ID before any */
+	/* of the running transaction, its hold; and: */
+	int32			 mark_shard;
+	int64			 mark_others_tick;
+	pg_atomic_uint64 mark_tick;
+	pg_atomic_uint64 first_id; /* NO_ID before any */
 } SessionSlot;
 
-/* How far the running transaction has come with holding the mark. */
-typedef enum Hold
-{
-	HOLDS_NOTHING,
-	HOLDS_LATEST, /* at the latest tick; it has not minted yet */
-	HOLDS_FIRST_ID
-} Hold;
+/* In place of the shard that it holds the mark for, before its first id. */
+#define HOLDS_NOTHING PG_INT64_MIN
+#define HOLDS_LATEST (PG_INT64_MIN + 1) /* at the latest tick */
 
 typedef struct SessionStats
 {
@@ -42,25 +52,31 @@ typedef struct SessionStats
 	int64 waited_us;
 	int64 minted;
 	int64 last_id;
-	int64 mark_tick; /* NO_TICK: it does not hold the mark */
+	int64 mark_tick;  /* NO_TICK: it does not hold the mark */
+	int32 mark_shard; /* of this shard alone, or ALL_SHARDS */
 	int64 first_id;
 } SessionStats;
 
-/* This session's slot, from its first mint on; and its transaction's hold. */
+/*
+ * This session's slot, from its first mint on; and the shard that its transaction holds
+ * the mark for, or ALL_SHARDS.
+ */
 extern OURS SessionSlot *my_slot;
-extern OURS Hold		 my_hold;
+extern OURS int64		 my_held;
 
 extern Size sessions_shmem_size(void);
 extern void sessions_shmem_startup(void);
 
-extern void	 session_begin(void);
-extern void	 session_hold_mark(void);
-extern void	 session_note_first_id(int64 id, int64 tick);
-extern void	 session_count_wait(int64 us);
-extern int64 session_mark_tick(void);
-extern void	 session_release_mark(void);
+extern void session_begin(void);
+extern void session_hold_mark(int32 shard);
+extern void session_hold_mark_for_all(void);
+extern void session_note_first_id(int64 id, int64 tick);
+extern void session_count_wait(int64 us);
+extern Hold session_hold(void);
+extern void session_release_mark(void);
 
-extern int64 sessions_first_mark_tick(Oid database);
+extern int64 hold_tick(const Hold *hold, const OwnShards *shards);
+extern int64 sessions_first_mark_tick(Oid database, const OwnShards *shards);
 extern bool	 sessions_read(int index, SessionStats *stats);
 
 #endif /* SNOWFLAKE_SESSIONS_H */

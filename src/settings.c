@@ -345,14 +345,19 @@ index_of_shard(const OwnShards *own, int32 shard)
 	return low;
 }
 
+bool
+has_shard(const OwnShards *list, int32 shard)
+{
+	int index = index_of_shard(list, shard);
+
+	return index < list->count && list->shard[index] == shard;
+}
+
 /* Does snowflake.shards name the shard? */
 bool
 settings_name_shard(int32 shard)
 {
-	int index = index_of_shard(settings_asked_shards, shard);
-
-	return index < settings_asked_shards->count &&
-		   settings_asked_shards->shard[index] == shard;
+	return has_shard(settings_asked_shards, shard);
 }
 
 /* Does it name the shard, or leave open which ones? */

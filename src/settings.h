@@ -44,6 +44,7 @@ extern bool			 settings_preloaded(void);
 extern const Layout *settings_layout(void);
 extern const char	*settings_layout_text(void);
 extern int			 index_of_shard(const OwnShards *own, int32 shard);
+extern bool			 has_shard(const OwnShards *list, int32 shard);
 extern bool			 settings_name_shard(int32 shard);
 extern bool			 settings_ask_for(int32 shard);
 extern bool			 settings_want_leases(void);

@@ -154,7 +154,7 @@ snowflake_stat_backends(PG_FUNCTION_ARGS)
 {
 	static const Oid columns[] = {INT4OID,		  INT4OID, INT8OID,
 								  INT8OID,		  INT8OID, INTERVALOID,
-								  TIMESTAMPTZOID, INT8OID};
+								  TIMESTAMPTZOID, INT8OID, INT4OID};
 	const Layout	*layout = settings_layout();
 	ReturnSetInfo	*result = result_rows(fcinfo, columns, lengthof(columns));
 
@@ -175,6 +175,10 @@ snowflake_stat_backends(PG_FUNCTION_ARGS)
 		row_add_time(&row, layout_time_of_tick(layout, stats.mark_tick));
 		row_add_if(&row, stats.mark_tick != NO_TICK && stats.first_id != NO_ID,
 				   Int64GetDatum(stats.first_id));
+		row_add_if(&row,
+				   stats.mark_tick != NO_TICK &&
+					   stats.mark_shard != ALL_SHARDS,
+				   Int32GetDatum(stats.mark_shard));
 		put_row(result, &row);
 	}
 	return (Datum) 0;

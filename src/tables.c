@@ -629,7 +629,8 @@ snowflake_read_ids(PG_FUNCTION_ARGS)
 }
 
 static void
-put_marks(ReturnSetInfo *result, const Part *part, AttrNumber server)
+put_marks(ReturnSetInfo *result, const Part *part, AttrNumber server,
+		  AttrNumber came_by)
 {
 	TableScanDesc	scan = begin_rows(part->rel, 0, MaxBlockNumber);
 	TupleTableSlot *slot = table_slot_create(part->rel, NULL);
@@ -644,6 +645,11 @@ put_marks(ReturnSetInfo *result, const Part *part, AttrNumber server)
 		value = slot_getattr(slot, part->column, &is_null);
 		row_add_if(&row, !is_null,
 				   is_null ? value : Int64GetDatum(integer_of(part, value)));
+		is_null = true;
+		value = (Datum) 0;
+		if (AttributeNumberIsValid(came_by))
+			value = slot_getattr(slot, came_by, &is_null);
+		row_add_if(&row, !is_null, value);
 		put_row(result, &row);
 	}
 	if (scan != NULL)
@@ -651,11 +657,14 @@ put_marks(ReturnSetInfo *result, const Part *part, AttrNumber server)
 	ExecDropSingleTupleTableSlot(slot);
 }
 
-/* snowflake_read_marks(marks): the servers and their marks in a table of marks. */
+/*
+ * snowflake_read_marks(marks): the servers and their marks in a table of marks,
+ * and the subscriptions that brought them, if there is a column for it.
+ */
 Datum
 snowflake_read_marks(PG_FUNCTION_ARGS)
 {
-	static const Oid types[] = {TEXTOID, INT8OID};
+	static const Oid types[] = {TEXTOID, INT8OID, OIDOID};
 	ReturnSetInfo	*result = result_rows(fcinfo, types, lengthof(types));
 	Oid				 marks = PG_GETARG_OID(0);
 	char			 kind = get_rel_relkind(marks);
@@ -669,15 +678,21 @@ snowflake_read_marks(PG_FUNCTION_ARGS)
 		ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE),
 						errmsg("\"%s\" is not a table", get_rel_name(marks))));
 	(void) parts_of(&look, marks, "server");
+	if (AttributeNumberIsValid(get_attnum(marks, "came_by")))
+		(void) parts_of(&look, marks, "came_by");
 	parts = parts_of(&look, marks, "mark");
 	foreach (cell, parts)
 	{
 		Part	   part;
 		AttrNumber server;
+		AttrNumber came_by;
 
 		if (!open_part(&look, lfirst_oid(cell), "mark", &part))
 			continue;
 		server = get_attnum(RelationGetRelid(part.rel), "server");
+		came_by = get_attnum(RelationGetRelid(part.rel), "came_by");
+		if (get_atttype(RelationGetRelid(part.rel), came_by) != OIDOID)
+			came_by = InvalidAttrNumber;
 		if (getBaseType(get_atttype(RelationGetRelid(part.rel), server)) !=
 			TEXTOID)
 			ereport(ERROR,
@@ -685,7 +700,7 @@ snowflake_read_marks(PG_FUNCTION_ARGS)
 					 errmsg("column \"server\" of relation \"%s\" is not of "
 							"type text",
 							RelationGetRelationName(part.rel))));
-		put_marks(result, &part, server);
+		put_marks(result, &part, server, came_by);
 		close_look(&look, part.rel);
 	}
 	return (Datum) 0;

@@ -2,9 +2,10 @@
 #
 # Three servers lease their shards from one registry: paris has a synchronous standby,
 # lima an asynchronous one, oslo an archive of its WAL.  A fourth, cairo, has shards of its
-# own, and a synchronous standby.  A subscriber merges the rows of all.
+# own, and a synchronous standby.  A subscriber merges the rows of all; those of paris come
+# by two publications, a table each.  It is a hub, too: what it merged goes on to another database.
 # Writers of every kind mint and store; readers follow each feed: on each server, on each
-# standby, on the subscriber.  Meanwhile servers, standbys, the registry, clocks, disks
+# standby, on the subscriber, behind it.  Meanwhile servers, standbys, the registry, clocks, disks
 # and records are broken in every way, and settings change.
 #
 # The soak goes in phases of some faults each.  After each, all is mended, the clients
@@ -314,32 +315,75 @@ sub mint_beside
 
 # --- The subscriber
 
-my $least = q(SELECT snowflake_least_mark('events', '{paris,lima,oslo,cairo}'));
+my $least = q(snowflake_least_mark('events', '{paris,lima,oslo,cairo}'));
+
+# A hub publishes a mark of its own: that of what it has got.
+my $publish_hub = "INSERT INTO snowflake_marks SELECT 'archive', mark, clock_timestamp() FROM $least AS mark WHERE mark IS NOT NULL "
+  . 'ON CONFLICT (server) DO UPDATE SET mark = excluded.mark, published_at = excluded.published_at;';
+my %gatherers = (
+	'read.archive' => [ 'archive', 'events', "SELECT $least", before => $publish_hub ],
+	'read.clicks' => [ 'archive', 'clicks', q(SELECT snowflake_least_mark('clicks', '{paris/clicks}')) ],
+	'read.beyond' => [ 'beyond', 'events', q(SELECT snowflake_least_mark('events', '{archive}')) ]);
+
+sub begin_gatherers
+{
+	my (%last) = @_;
+
+	for my $name (sort keys %gatherers)
+	{
+		my ($at, $rows, $mark, %options) = @{ $gatherers{$name} };
+
+		unlink("$dir/$name");
+		begin_client($dir, $name, $at, $seed, reader_of($dir, $name, $rows, $mark, %options, last => $last{$name}));
+	}
+	$archive->{is_read} = 1;
+	return;
+}
+
+# What the hub truncates, the database behind it truncates some time later.
+sub truncate_gathered
+{
+	my ($tables) = @_;
+
+	command($archive, "TRUNCATE $tables");
+	await('the database behind the hub is empty', sub {
+		$archive->safe_psql('beyond', "SELECT count(*) = 0 FROM $_") eq 't' || return for grep { $_ ne 'clicks' } split(/, /, $tables);
+		1;
+	});
+	return;
+}
+
+sub subscribe_to
+{
+	my ($place, $name, $publication) = @_;
+
+	command($archive, sprintf('CREATE SUBSCRIPTION %s CONNECTION $$%s$$ PUBLICATION %s', $name, $place->{node}->connstr . ' dbname=postgres', $publication));
+	return;
+}
 
 # Each time, as a server that takes another's place knows nothing of subscriptions.  What is
 # prepared would keep its slot from being made.
 sub begin_subscriptions
 {
-	end_clients($dir, 'read.archive') if $archive->{is_read};
+	end_clients($dir, sort keys %gatherers) if $archive->{is_read};
 	end_prepared('true');
 	for my $place (@places)
 	{
 		my $name = $place->{name};
 
-		command($archive, "ALTER SUBSCRIPTION $name DISABLE; ALTER SUBSCRIPTION $name SET (slot_name = NONE); DROP SUBSCRIPTION $name") if $archive->{is_read};
+		for my $subscription ($archive->{is_read} ? ($name, $name eq 'paris' ? 'paris_clicks' : ()) : ())
+		{
+			command($archive, "ALTER SUBSCRIPTION $subscription DISABLE; ALTER SUBSCRIPTION $subscription SET (slot_name = NONE); DROP SUBSCRIPTION $subscription");
+		}
 		await("$name drops its slots", sub {
 			$place->{node}->safe_psql('postgres', 'SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_type = $$logical$$');
 			1;
 		});
 	}
-	command($archive, 'TRUNCATE events, snowflake_marks');
-	for my $place (@places)
-	{
-		command($archive, sprintf('CREATE SUBSCRIPTION %s CONNECTION $$%s$$ PUBLICATION soak', $place->{name}, $place->{node}->connstr . ' dbname=postgres'));
-	}
-	unlink("$dir/read.archive");
-	$archive->{is_read} = 1;
-	begin_client($dir, 'read.archive', 'archive', $seed, reader_of($dir, 'read.archive', 'events', $least));
+	truncate_gathered('events, clicks, snowflake_marks');
+	subscribe_to($_, $_->{name}, 'soak') for @places;
+	subscribe_to($places{paris}, 'paris_clicks', 'soak_clicks');
+	begin_gatherers();
 	return;
 }
 
@@ -355,14 +399,24 @@ sub start_all
 			conf => $CONF . ($place->{shards} ? "snowflake.shards = '$place->{shards}'\n" : $LEASES));
 		$offset{ $node->name } = $place->{highest} = 0;
 		held_shards($node, 2) unless $place->{shards};
-		create_soak_tables($node);
+		create_soak_tables($node, $place->{name});
 		point_at($dir, $place->{name}, $node);
 		new_standby($place) if $place->{standby_is};
 	}
-	$archive = new_server('archive', init => { allows_streaming => 'logical' }, conf => "$CONF\nsnowflake.shards = '15'\nmax_logical_replication_workers = 12\n");
-	$archive->safe_psql('postgres', 'CREATE TABLE events (id snowflake PRIMARY KEY, how text); '
-		  . 'CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint NOT NULL, published_at timestamptz NOT NULL)');
+	$archive = new_server('archive', init => { allows_streaming => 'logical' },
+		conf => "$CONF\nsnowflake.shards = '15'\nmax_logical_replication_workers = 12\nmax_worker_processes = 20\n");
+	$archive->safe_psql('postgres', 'CREATE DATABASE beyond');
+	$archive->safe_psql('beyond', 'CREATE EXTENSION snowflake');
+	for my $dbname ('postgres', 'beyond')
+	{
+		$archive->safe_psql($dbname, 'CREATE TABLE events (id snowflake PRIMARY KEY, how text); CREATE TABLE clicks (LIKE events INCLUDING ALL);' . $marks_table);
+	}
+	$archive->safe_psql('postgres', q(CREATE PUBLICATION hub FOR TABLE events, snowflake_marks WHERE (server = 'archive')));
+	# in one server, a slot must be there before
+	$archive->safe_psql('postgres', q(SELECT pg_create_logical_replication_slot('beyond', 'pgoutput')));
+	$archive->safe_psql('beyond', sprintf('CREATE SUBSCRIPTION beyond CONNECTION $$%s$$ PUBLICATION hub WITH (create_slot = false)', $archive->connstr . ' dbname=postgres'));
 	point_at($dir, 'archive', $archive);
+	point_at($dir, 'beyond', $archive, 'beyond');
 	begin_subscriptions();
 	return;
 }
@@ -692,7 +746,7 @@ sub next_fault
 
 my @writers = map { my $place = $_->{name}; map { [ "$_.$place", $place ] } qw(write.1 write.2) } @places;
 my %readers = (
-	(map { ("read.$_" => [ $_, 'SELECT snowflake_settled()', publish => $_ ]) } keys %places),
+	(map { ("read.$_" => [ $_, 'SELECT snowflake_settled()', before => "SELECT snowflake_publish_mark(name) FROM unnest('{$_,$_/clicks}'::text[]) AS name \\g /dev/null" ]) } keys %places),
 	(map { ("read.$_.standby" => [ "$_.standby", "SELECT mark FROM snowflake_marks WHERE server = '$_'" ]) } map { $_->{name} } grep { $_->{standby_is} } @places));
 my %last;                       # id that each has read
 
@@ -735,7 +789,16 @@ sub mend_all
 	}
 	end_clients($dir, map { $_->[0] } @writers);
 	end_prepared('true');
-	return map { my $node = $_->{node}; my $id; await('the end', sub { $id = $node->safe_psql('postgres', q(INSERT INTO events (how) VALUES ('end') RETURNING id)) }); $id } @places;
+	return map { end_row($_->{node}, 'events') } @places;
+}
+
+sub end_row
+{
+	my ($node, $table) = @_;
+	my $id;
+
+	await('the end', sub { $id = $node->safe_psql('postgres', "INSERT INTO $table (how) VALUES ('end') RETURNING id") });
+	return $id;
 }
 
 sub has_read_all
@@ -876,7 +939,12 @@ sub end_phase
 		my ($place) = $name =~ /^read\.(\w+)/;
 		await("$name comes to its end", sub { has_read_all($name, $end{$place}) });
 	}
-	await('read.archive comes to its end', sub { has_read_all('read.archive', @ends) });
+	$end{clicks} = end_row($places{paris}{node}, 'clicks');
+	# while the readers of the servers publish marks
+	for my $name (sort keys %gatherers)
+	{
+		await("$name comes to its end", sub { has_read_all($name, $name eq 'read.clicks' ? $end{clicks} : @ends) });
+	}
 	end_clients($dir, sort keys %readers);
 
 	# --- the feeds
@@ -893,7 +961,8 @@ sub end_phase
 		each_is_found($_, 'events'), each_is_found($_, 'clicks') for $place->{node};
 		mint_log_is_sound($place->{node}, 'minted', count_of($place->{node}, 'minted'), label => $place->{name});
 	}
-	feed_is_good('read.archive', \@merged, marks_may_go_back => $any_has_lost);
+	my @clicks = rows_of($places{paris}{node}, 'clicks');
+	feed_is_good($_, $_ eq 'read.clicks' ? \@clicks : \@merged, marks_may_go_back => $any_has_lost) for sort keys %gatherers;
 	is(join(' ', sort { $a <=> $b } rows_of($archive, 'events')), join(' ', sort { $a <=> $b } @merged), 'the subscriber has the rows of all');
 	for my $name (keys %readers)
 	{
@@ -909,11 +978,10 @@ sub end_phase
 		$place->{set_back} = [];
 		command($place->{node}, 'TRUNCATE events, clicks, minted');
 	}
-	end_clients($dir, 'read.archive');
-	my $last = (ids_read($dir, 'read.archive'))[-1];
-	unlink("$dir/read.archive");
-	command($archive, 'TRUNCATE events');
-	begin_client($dir, 'read.archive', 'archive', $seed, reader_of($dir, 'read.archive', 'events', $least, last => $last));
+	end_clients($dir, sort keys %gatherers);
+	my %last_gathered = map { ($_ => (ids_read($dir, $_))[-1]) } keys %gatherers;
+	truncate_gathered('events, clicks');
+	begin_gatherers(%last_gathered);
 	say_so("phase $phase, ", now(), ': ', sum0(values %faults), " faults so far, $got ids received, ", scalar(@merged), ' rows merged');
 	return;
 }
@@ -942,7 +1010,7 @@ while ($phase == 0 || time() - $began < $minutes * 60)
 	do { next_fault() } while (sum0(values %faults) % $PHASE && time() - $began < $minutes * 60);
 	end_phase($phase);
 }
-end_clients($dir, 'read.archive');
+end_clients($dir, sort keys %gatherers);
 
 my $twice = no_id_twice('all phases', 1 .. $phase);
 chomp(my $ids = `cat $dir/minted.* | wc -l`);

@@ -245,6 +245,14 @@ BEGIN
                                                                   last_range.mark, item.name, last_range.present),
                         format('SELECT %s.snowflake_publish_mark(marks => %L);', own, item.name);
                 END IF;
+                -- One under a name that was the default before pg_upgrade or ALTER DATABASE RENAME stands still.
+                EXECUTE format('SELECT string_agg(quote_literal(server), '', '' ORDER BY server) AS names FROM %s.snowflake_read_marks($1) WHERE came_by IS NULL '
+                               'AND server ~ ''^[0-9]{10,}/'' AND server <> (SELECT format(''%%s/%%s'', system_identifier, current_database()) FROM pg_control_system())', own)
+                    INTO last_range USING item.name;
+                IF last_range.names IS NOT NULL THEN
+                    RETURN QUERY SELECT 'mark', 'warning', format('table %s has marks under names that are not this database''s, and no subscription brought them: %s', item.name, last_range.names),
+                        format('If one of them was its name, let readers go by the new one. Then: DELETE FROM %s WHERE server IN (%s);', item.name, last_range.names);
+                END IF;
             EXCEPTION
                 WHEN OTHERS THEN
                     hidden := hidden || format('marks in table %s', item.name);

@@ -334,7 +334,11 @@ CREATE FUNCTION @extschema@.snowflake_lastval() RETURNS @extschema@.snowflake
     LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME';
 CREATE FUNCTION @extschema@.snowflake_settled() RETURNS @extschema@.snowflake
     LANGUAGE C STABLE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME';
+CREATE FUNCTION @extschema@.snowflake_settled(shards text) RETURNS @extschema@.snowflake
+    LANGUAGE C STABLE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME';
 CREATE FUNCTION @extschema@.snowflake_wait_settled(after bigint, timeout interval) RETURNS boolean
+    LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+CREATE FUNCTION @extschema@.snowflake_wait_settled(after bigint, timeout interval, shards text) RETURNS boolean
     LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 CREATE FUNCTION @extschema@.snowflake_copy_nextval(original internal, shard integer) RETURNS @extschema@.snowflake
     LANGUAGE C STABLE CALLED ON NULL INPUT PARALLEL UNSAFE AS 'MODULE_PATHNAME';
@@ -345,7 +349,9 @@ COMMENT ON FUNCTION @extschema@.snowflake_nextval(integer) IS 'mint an id on a s
 COMMENT ON FUNCTION @extschema@.snowflake_nextval() IS 'mint an id on this server''s own shards (snowflake.shards)';
 COMMENT ON FUNCTION @extschema@.snowflake_lastval() IS 'last id minted in this session';
 COMMENT ON FUNCTION @extschema@.snowflake_settled() IS 'every row with an id below this one is already visible to the statement';
+COMMENT ON FUNCTION @extschema@.snowflake_settled(text) IS 'likewise of the rows with ids on these shards, such as ''0-7''';
 COMMENT ON FUNCTION @extschema@.snowflake_wait_settled(bigint, interval) IS 'wait until the mark of snowflake_settled() has passed an id';
+COMMENT ON FUNCTION @extschema@.snowflake_wait_settled(bigint, interval, text) IS 'wait until the mark of snowflake_settled(shards) has passed an id';
 COMMENT ON FUNCTION @extschema@.snowflake_copy_nextval(internal) IS 'what COPY calls in place of snowflake_nextval()';
 COMMENT ON FUNCTION @extschema@.snowflake_copy_nextval(internal, integer) IS 'what COPY calls in place of snowflake_nextval(integer)';
 COMMENT ON FUNCTION @extschema@.snowflake_nextval_support(internal) IS 'planner support of snowflake_nextval';
@@ -416,7 +422,7 @@ CREATE FUNCTION @extschema@.snowflake_stat_shards(OUT shard integer, OUT minted 
     LANGUAGE C VOLATILE STRICT PARALLEL SAFE ROWS 10 AS 'MODULE_PATHNAME';
 CREATE FUNCTION @extschema@.snowflake_stat_backends(OUT pid integer, OUT shard integer, OUT last_id @extschema@.snowflake,
     OUT minted bigint, OUT waits bigint, OUT waited interval,
-    OUT holding_since timestamptz, OUT oldest_id @extschema@.snowflake)
+    OUT holding_since timestamptz, OUT oldest_id @extschema@.snowflake, OUT holding_shard integer)
     RETURNS SETOF record
     LANGUAGE C VOLATILE STRICT PARALLEL SAFE ROWS 100 AS 'MODULE_PATHNAME';
 CREATE FUNCTION @extschema@.snowflake_stat_reset() RETURNS void
@@ -425,18 +431,23 @@ CREATE FUNCTION @extschema@.snowflake_stat_reset() RETURNS void
 CREATE VIEW @extschema@.pg_stat_snowflake AS SELECT * FROM @extschema@.snowflake_stat_shards();
 CREATE VIEW @extschema@.pg_stat_snowflake_backends AS SELECT * FROM @extschema@.snowflake_stat_backends();
 
--- A transaction that is prepared has an advisory lock of a kind of its own, whose key is
--- the time at which it holds the mark: see src/mark.c.
+-- A transaction that is prepared has advisory locks of kinds of their own: the key of one
+-- is the time at which it holds the mark, that of another the shard, and that of a third
+-- the time for other shards: see src/mark.c.
 CREATE VIEW @extschema@.snowflake_unsettled AS
 WITH locks AS MATERIALIZED (SELECT * FROM pg_catalog.pg_locks)
 SELECT a.datname AS database, b.pid, NULL::text AS gid, a.usename AS "user", a.application_name,
-       b.holding_since AS since, b.oldest_id
+       b.holding_since AS since, b.oldest_id, b.holding_shard AS shard
   FROM @extschema@.pg_stat_snowflake_backends b JOIN pg_catalog.pg_stat_activity a USING (pid)
  WHERE b.holding_since IS NOT NULL
 UNION ALL
 SELECT p.database, NULL, p.gid, p.owner, NULL,
        timestamptz '2000-01-01 00:00:00+00'
-           + (mark.classid::bigint << 32 | mark.objid::bigint) * interval '1 microsecond', NULL
+           + (mark.classid::bigint << 32 | mark.objid::bigint) * interval '1 microsecond', NULL,
+       (SELECT pg_catalog.min(one.objid::bigint)::integer FROM locks AS one
+         WHERE one.virtualtransaction = mark.virtualtransaction AND one.locktype = 'advisory' AND one.pid IS NULL
+           AND one.objsubid IN (24347, 24348)
+        HAVING pg_catalog.max(one.objsubid) = 24347)
   FROM locks AS mark
   JOIN locks AS own ON own.locktype = 'transactionid' AND own.mode = 'ExclusiveLock' AND own.pid IS NULL
        AND own.virtualtransaction = mark.virtualtransaction

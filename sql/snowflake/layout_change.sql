@@ -155,7 +155,8 @@ AS $$
 $$;
 
 -- Go on with another layout.  A rollback does not undo that, so rows that would
--- be misplaced are looked for first.
+-- be misplaced are looked for first; and transactions that are prepared and have minted:
+-- their ids are of the old layout, and the mark that they hold would not be below them.
 
 CREATE FUNCTION @extschema@.snowflake_accept_layout(allow_misplaced_rows boolean DEFAULT false,
         OUT object text, OUT uses text, OUT holds_rows boolean, OUT remedy text)
@@ -168,6 +169,7 @@ AS $$
 DECLARE
     own        regnamespace;   -- the extension's schema
     is_changed boolean;
+    unfinished text;
     holding    text;
     others     text;
 BEGIN
@@ -188,6 +190,18 @@ BEGIN
         END;
     END IF;
     IF is_changed THEN
+        unfinished := (SELECT string_agg(format('%L of database %I', p.gid, p.database), ', ' ORDER BY p.database, p.gid)
+                         FROM pg_prepared_xacts AS p
+                        WHERE EXISTS (SELECT FROM pg_locks AS own JOIN pg_locks AS mark USING (virtualtransaction)
+                                       WHERE own.locktype = 'transactionid' AND own.transactionid = p.transaction
+                                         AND own.mode = 'ExclusiveLock' AND own.pid IS NULL AND mark.pid IS NULL
+                                         AND mark.locktype = 'advisory' AND mark.objsubid = 24346));
+        IF unfinished IS NOT NULL THEN
+            RAISE object_not_in_prerequisite_state USING
+                MESSAGE = 'transactions that minted ids of the old layout are prepared',
+                DETAIL = format('Readers of what is new would miss their rows. They are %s.', unfinished),
+                HINT = 'In its database, end each of them with COMMIT PREPARED or ROLLBACK PREPARED.';
+        END IF;
         EXECUTE format('SELECT string_agg(object, '', '') FROM %s.snowflake_layout_dependents() WHERE holds_rows', own)
             INTO holding;
         IF holding IS NOT NULL AND NOT allow_misplaced_rows THEN

@@ -38,6 +38,7 @@ DECLARE
     name   text := coalesce(server, (SELECT format('%s/%s', system_identifier, current_database()) FROM pg_control_system()));
     before bigint;
     stored bigint;
+    old    text;            -- default names of before
 BEGIN
     SELECT extnamespace INTO STRICT own FROM pg_extension WHERE extname = 'snowflake';
     EXECUTE format('SELECT %s.snowflake_settled()', own);   -- during recovery, its error says what to do
@@ -45,9 +46,15 @@ BEGIN
         RAISE undefined_table USING
             MESSAGE = 'there is no table for marks',
             DETAIL = 'The search_path finds no table "snowflake_marks", and no other one is named.',
-            HINT = 'CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint NOT NULL, published_at timestamptz NOT NULL)';
+            HINT = format('CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint NOT NULL, published_at timestamptz NOT NULL, '
+                          'came_by oid GENERATED ALWAYS AS (%s.snowflake_came_by(mark)) STORED)', own);
     END IF;
     EXECUTE format('SELECT mark FROM %s WHERE server = $1', marks) INTO before USING name;
+    IF server IS NULL AND before IS NULL THEN
+        EXECUTE format('SELECT string_agg(format(''"%%s"'', server), '', '' ORDER BY server) FROM %s WHERE server ~ ''^[0-9]{10,}/'' %s', marks,
+                       (SELECT 'AND came_by IS NULL' FROM pg_attribute WHERE attrelid = marks AND attname = 'came_by'))
+            INTO old;
+    END IF;
     EXECUTE format('INSERT INTO %1$s AS published (server, mark, published_at) '
                    'VALUES ($1, %2$s.snowflake_settled(), clock_timestamp()) '
                    'ON CONFLICT (server) DO UPDATE '
@@ -63,19 +70,44 @@ BEGIN
             DETAIL = 'It is after all ids that this server may have minted: it is of another layout, of another server, or of a history that is lost.',
             HINT = 'Let readers that went by the stored mark read again from the new one on.';
     END IF;
+    IF old IS NOT NULL THEN
+        RAISE NOTICE USING
+            MESSAGE = format('the mark of "%s" begins, beside %s', name, old),
+            DETAIL = 'By itself, a mark has the name of the server and of the database. One of the two has changed, as after pg_upgrade or ALTER DATABASE RENAME.',
+            HINT = 'Let readers go by the new name, and delete the old row.';
+    END IF;
     RETURN stored;
 END
 $$;
 
 COMMENT ON FUNCTION @extschema@.snowflake_publish_mark(text, regclass) IS 'store the mark of snowflake_settled() in a table, as that of this server';
 
+-- By which way a mark came.
+--
+-- A mark speaks of the rows that came the same way: that of the worker which applied
+-- it, as that applies changes in the order of their commits.  The same mark can come by
+-- another subscription, and be ahead of rows that still wait here.  So the table of marks
+-- has a generated column: each time a row is written, it keeps the subscription of the
+-- session, and NULL where a mark was published, or restored with the rows that it is of.
+-- As the server wants it, the function is declared immutable; where it is called with a
+-- constant, it is called once.
+
+CREATE FUNCTION @extschema@.snowflake_came_by(mark bigint) RETURNS oid
+    LANGUAGE sql IMMUTABLE CALLED ON NULL INPUT PARALLEL SAFE
+    RETURN (SELECT s.subid FROM pg_catalog.pg_stat_get_subscription(NULL::pg_catalog.oid) AS s WHERE s.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid());
+
+COMMENT ON FUNCTION @extschema@.snowflake_came_by(bigint) IS 'for the column came_by of a table of marks: the subscription that brought the row';
+
 -- The mark that a reader of several servers' rows goes by.
+--
+-- Of each subscription that brings rows of the table, all marks that it brought must be
+-- named, and no mark of another subscription.  Then each row of those servers that is
+-- still to come has an id above one of the marks.
 --
 -- A subscription synchronizes each table by itself, and applies changes of others
 -- meanwhile.  So a mark can be here before the rows of which it speaks, until both
 -- tables are in state "r": from then on the same worker applies the changes of both,
--- in the order of their commits.  Marks that came by another subscription are in no
--- order with the rows at all.
+-- in the order of their commits.
 --
 -- All is read with the snapshot of the statement that calls it, as it is STABLE.
 -- So there is nothing between the mark and the rows that this statement reads.
@@ -87,19 +119,21 @@ CREATE FUNCTION @extschema@.snowflake_least_mark(relation regclass, servers text
 AS $$
 DECLARE
     own    regnamespace;    -- the extension's schema
-    names  text[] := (SELECT array_agg(DISTINCT name) FROM unnest(servers) AS name WHERE name IS NOT NULL);
+    names  text[] := (SELECT coalesce(array_agg(DISTINCT name), '{}') FROM unnest(servers) AS name WHERE name IS NOT NULL);
     class  record;
     brings record;          -- what the subscriptions that bring rows of the relation are like
-    least  bigint;
+    seen   record;          -- in the table of marks
 BEGIN
     IF relation IS NULL OR servers IS NULL THEN
         RETURN NULL;
     END IF;
+    SELECT extnamespace INTO STRICT own FROM pg_extension WHERE extname = 'snowflake';
     IF NOT EXISTS (SELECT FROM pg_class WHERE oid = marks) THEN
         RAISE undefined_table USING
             MESSAGE = 'there is no table for marks',
             DETAIL = 'The search_path finds no table "snowflake_marks", and no other one is named.',
-            HINT = 'CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint NOT NULL, published_at timestamptz NOT NULL)';
+            HINT = format('CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint NOT NULL, published_at timestamptz NOT NULL, '
+                          'came_by oid GENERATED ALWAYS AS (%s.snowflake_came_by(mark)) STORED)', own);
     END IF;
     SELECT relname, relkind INTO class FROM pg_class WHERE oid = relation;
     IF NOT FOUND THEN
@@ -112,20 +146,23 @@ BEGIN
             HINT = 'Name the table whose rows are read, rather than a view of it.';
     END IF;
 
-    WITH part AS (
-        SELECT relid FROM pg_partition_tree(relation)
-        UNION SELECT relid FROM pg_partition_ancestors(relation)
-        UNION SELECT relation),
+    -- The relation, its children and partitions, and what it is a partition of.
+    WITH RECURSIVE part(relid) AS (
+        SELECT relation::oid
+        UNION SELECT inhrelid FROM pg_inherits JOIN part ON inhparent = relid),
     subscription AS (
-        SELECT bool_or(srrelid = marks) AS has_marks,
-               bool_and(srsubstate = 'r') FILTER (WHERE srrelid = marks OR srrelid IN (SELECT relid FROM part)) AS is_ready,
-               (SELECT subname FROM pg_subscription WHERE oid = srsubid) AS name
+        SELECT srsubid, (SELECT subname FROM pg_subscription WHERE oid = srsubid) AS name,
+               bool_or(srrelid = marks) AS has_marks,
+               bool_or(is_part) AS has_rows,
+               bool_and(srsubstate = 'r') FILTER (WHERE srrelid = marks OR is_part) AS is_ready
           FROM pg_subscription_rel
-         GROUP BY srsubid
-        HAVING bool_or(srrelid IN (SELECT relid FROM part)))
-    SELECT count(*) AS number, bool_and(is_ready) AS are_ready,
-           string_agg(quote_ident(name), ', ' ORDER BY name) AS listed,
-           string_agg(quote_ident(name), ', ' ORDER BY name) FILTER (WHERE NOT has_marks) AS without_marks
+         CROSS JOIN LATERAL (SELECT srrelid IN (SELECT relid FROM part UNION SELECT relid FROM pg_partition_ancestors(relation))) AS p(is_part)
+         GROUP BY srsubid)
+    SELECT coalesce(array_agg(srsubid) FILTER (WHERE has_rows), '{}') AS subscriptions,
+           bool_and(is_ready) FILTER (WHERE has_rows) AS are_ready,
+           bool_or(has_rows OR has_marks) AS are_any,
+           string_agg(quote_ident(name), ', ' ORDER BY name) FILTER (WHERE has_rows) AS listed,
+           string_agg(quote_ident(name), ', ' ORDER BY name) FILTER (WHERE has_rows AND NOT has_marks) AS without_marks
       INTO brings
       FROM subscription;
     IF brings.without_marks IS NOT NULL THEN
@@ -134,19 +171,50 @@ BEGIN
             DETAIL = format('They come by subscriptions without the table %s: %s.', marks, brings.without_marks),
             HINT = 'Add that table to the publication, and refresh the subscription.';
     END IF;
-    IF brings.number > cardinality(names) THEN
-        RAISE invalid_parameter_value USING
-            MESSAGE = format('table "%s" has rows of more servers than are named', class.relname),
-            DETAIL = format('Servers named: %s. Subscriptions that bring rows: %s.', array_to_string(names, ', '), brings.listed),
-            HINT = 'Name each server whose ids are in the table, as in the table of marks.';
+    IF brings.are_any AND NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = marks AND attname = 'came_by' AND attgenerated = 's') THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('the table %s does not tell by which subscription a mark came', marks),
+            HINT = format('ALTER TABLE %s ADD came_by oid GENERATED ALWAYS AS (%s.snowflake_came_by(mark)) STORED', marks, own);
     END IF;
     IF NOT brings.are_ready THEN
         RETURN NULL;
     END IF;
-    SELECT extnamespace INTO STRICT own FROM pg_extension WHERE extname = 'snowflake';
-    EXECUTE format('SELECT min(mark) FROM %s.snowflake_read_marks($1) WHERE server = ANY ($2) HAVING count(*) = cardinality($2)', own)
-        INTO least USING marks, names;
-    RETURN least;
+
+    EXECUTE format($query$
+        WITH present AS (
+            SELECT server, mark, came_by, server = ANY ($2) AS is_named, came_by = ANY ($3) AS is_with_rows, came_by <> ALL ($3) AND came_by IS NOT NULL AS is_apart
+              FROM %s.snowflake_read_marks($1))
+        SELECT min(mark) FILTER (WHERE is_named) AS least,
+               string_agg(server, ', ' ORDER BY server) AS listed,
+               array_agg(server) FILTER (WHERE is_named) AS named,
+               min(server) FILTER (WHERE is_named AND is_apart) AS apart,
+               string_agg(server, ', ' ORDER BY server) FILTER (WHERE is_with_rows AND NOT is_named) AS not_named,
+               array_agg(came_by) FILTER (WHERE is_named AND is_with_rows) AS subscriptions
+          FROM present$query$, own)
+        INTO seen USING marks, names, brings.subscriptions;
+    IF seen.listed IS NULL THEN
+        RETURN NULL;        -- nobody has published yet
+    END IF;
+    IF NOT names <@ coalesce(seen.named, '{}') THEN
+        RAISE undefined_object USING
+            MESSAGE = format('there is no mark of server "%s"', (SELECT min(name) FROM unnest(names) AS name WHERE name <> ALL (coalesce(seen.named, '{}')))),
+            DETAIL = format('The table %s has those of: %s.', marks, seen.listed),
+            HINT = 'Name servers as they are named where their marks are published.';
+    END IF;
+    IF seen.apart IS NOT NULL THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('the mark of server "%s" did not come with the rows of table "%s"', seen.apart, class.relname),
+            DETAIL = format('Subscriptions that bring rows: %s. The mark came by another one.', coalesce(brings.listed, 'none')),
+            HINT = format('Publish a mark of its own for each publication: snowflake_publish_mark(''NAME''), and TABLE %s, %s WHERE (server = ''NAME'').', relation, marks);
+    END IF;
+    IF NOT brings.subscriptions <@ coalesce(seen.subscriptions, '{}') OR seen.not_named IS NOT NULL THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('table "%s" has rows of more servers than are named', class.relname),
+            DETAIL = format('Servers named: %s. Others whose marks come with the rows: %s. Subscriptions that bring rows: %s.',
+                            array_to_string(names, ', '), coalesce(seen.not_named, 'none yet'), brings.listed),
+            HINT = 'Name each server whose ids are in the table, as in the table of marks.';
+    END IF;
+    RETURN seen.least;
 END
 $$;
 

@@ -9,7 +9,7 @@ CREATE FUNCTION @extschema@.snowflake_parts(relation regclass, column_name name,
     LANGUAGE C STABLE STRICT PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME';
 CREATE FUNCTION @extschema@.snowflake_read_ids(relation regclass, column_name name, from_block bigint, to_block bigint) RETURNS SETOF bigint
     LANGUAGE C STABLE STRICT PARALLEL UNSAFE ROWS 100000 AS 'MODULE_PATHNAME';
-CREATE FUNCTION @extschema@.snowflake_read_marks(marks regclass, OUT server text, OUT mark bigint) RETURNS SETOF record
+CREATE FUNCTION @extschema@.snowflake_read_marks(marks regclass, OUT server text, OUT mark bigint, OUT came_by oid) RETURNS SETOF record
     LANGUAGE C STABLE STRICT PARALLEL RESTRICTED ROWS 10 AS 'MODULE_PATHNAME';
 CREATE FUNCTION @extschema@.snowflake_read_view(view regclass, column_name name) RETURNS SETOF bigint
     LANGUAGE C STABLE STRICT PARALLEL UNSAFE ROWS 100000 AS 'MODULE_PATHNAME';

@@ -48,7 +48,6 @@ extern int __VERIFIER_thread_create(const void *attributes,
 
 extern Datum snowflake_nextval(PG_FUNCTION_ARGS);
 extern Datum snowflake_nextval_shard(PG_FUNCTION_ARGS);
-extern Datum snowflake_settled(PG_FUNCTION_ARGS);
 extern void	 horizon_attempt(int64 tick); /* in horizon_worker.c */
 
 const int ring_entries = RING;
@@ -59,7 +58,6 @@ static __thread int			  number;	 /* of its transaction */
 static __thread int			  backend;	 /* its slot, from 1 */
 static __thread int64		  time_now;	 /* what its clock shows, */
 static __thread int64		  time_then; /* and from the second look on */
-static __thread SnapshotData *active;
 static __thread int			  ending; /* by COMMIT PREPARED */
 static __thread pg_on_exit_callback at_exit;
 
@@ -242,12 +240,6 @@ FullTransactionId
 GetTopFullTransactionIdIfAny(void)
 {
 	return (FullTransactionId){.value = FIRST_XID + number};
-}
-
-Snapshot
-GetActiveSnapshot(void)
-{
-	return active;
 }
 
 /* "xcnt" has a bit for each transaction that the snapshot sees. */
@@ -469,6 +461,12 @@ index_of_shard(const OwnShards *own, int32 shard)
 }
 
 bool
+has_shard(const OwnShards *list, int32 shard)
+{
+	return list->shard[0] == shard;
+}
+
+bool
 may_log_now(pg_atomic_uint64 *after, int64 interval_us)
 {
 	return false;
@@ -685,8 +683,22 @@ sees(const SnapshotData *snapshot, int which)
 int64
 mark_of_snapshot(SnapshotData *snapshot)
 {
-	active = snapshot;
-	return DatumGetInt64(snowflake_settled(NULL));
+	return layout_pack(&layout, mark_unsettled_tick(snapshot, NULL), 0, 0);
+}
+
+int64
+mark_of_shard(SnapshotData *snapshot, int shard)
+{
+	union
+	{
+		OwnShards list;
+		char	  room[sizeof(OwnShards) + sizeof(int32)];
+	} wanted;
+
+	wanted.list.count = 1;
+	wanted.list.shard[0] = shard;
+	return layout_pack(&layout, mark_unsettled_tick(snapshot, &wanted.list),
+					   0, 0);
 }
 
 void

@@ -41,6 +41,7 @@ extern void	 take_snapshot(SnapshotData *snapshot);
 extern void	 import_snapshot(SnapshotData *snapshot, int seen);
 extern bool	 sees(const SnapshotData *snapshot, int number);
 extern int64 mark_of_snapshot(SnapshotData *snapshot);
+extern int64 mark_of_shard(SnapshotData *snapshot, int shard);
 
 extern int64 tick_of(int64 id);
 

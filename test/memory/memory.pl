@@ -29,7 +29,7 @@ my $LONG_LIMIT = 3600;
 # What is searched, and what of it each process has to itself.
 my @SEARCHED = qw(mint positions sessions mark horizon worker layout lease/lease_table);
 my @OWN = qw(my_layout my_last_own_id my_last_own_shard my_shards my_shards_changes my_index met_others my_call
-  current_tick my_slot my_hold i_know_prepared has_imported my_changes expected_us);
+  my_shards_hold current_tick my_slot my_held i_know_prepared has_imported my_changes expected_us);
 
 # What the checker cannot do otherwise: the file, the text and its replacement.
 my @REPLACED = (
@@ -104,6 +104,33 @@ my @SCENARIOS = (
 		program => 'prepared',
 		definitions => ['-DPREPARED=1'],
 		faults => [qw(prepared_entered barrier_moved barrier_table_after_slots barrier_ring_after_table)],
+	},
+	{
+		name => 'the mark of a shard',
+		program => 'shards',
+		faults => [qw(held_for_all held_for_all_locked)],
+	},
+	{
+		name => 'the mark of a shard, and a commit',
+		program => 'shards',
+		definitions => ['-DCOMMITS'],
+		faults => [qw(others_in_ring)],
+	},
+	{
+		name => 'the mark of a shard that is prepared on another',
+		program => 'shards',
+		definitions => [ '-DPREPARED=1', '-DPREPARES' ],
+	},
+	{
+		name => 'one mark of a shard after another',
+		program => 'back',
+		definitions => ['-DSHARD=1'],
+		faults => [qw(others_from_now)],
+	},
+	{
+		name => 'one mark of a shard after another, and a commit',
+		program => 'back',
+		definitions => [ '-DSHARD=1', '-DCOMMITS' ],
 	},
 	{
 		name => 'imported snapshot',

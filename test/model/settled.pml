@@ -7,9 +7,10 @@
  * interleaving of their steps and finds that at any time each committed row below
  * the last mark has been read, and that no mark is before the last one.
  *
- * Three configurations:
+ * Four configurations:
  *
  *   (none)      transactions commit or roll back
+ *   -DSHARDS    they may mint elsewhere first, and the mark is that of some shards
  *   -DPREPARED  they may also be prepared, and somebody else ends them
  *   -DIMPORTED  the reader's snapshot was imported: it sees what is visible, or only
  *               some of that
@@ -38,6 +39,10 @@
  *   NO_SECOND_LOOK       the reader does not look whether an entry has changed
  *   TRUSTS_IMPORTED      the reader takes an imported snapshot for the server's own
  *                        (with IMPORTED)
+ *   NOT_HELD_ANEW        a transaction that has minted elsewhere holds no mark of these
+ *                        shards when it mints on one of them (with SHARDS)
+ *   HELD_SINCE_FIRST     it holds it where it minted elsewhere: the mark goes back (with
+ *                        SHARDS)
  *   NO_TABLE             a transaction that is prepared clears its slot, and that
  *                        is all (with PREPARED)
  *   TABLE_BEFORE_RING    if a prepared transaction has ended, it leaves the table, and
@@ -55,6 +60,10 @@
  *   completed           the server's latest completed xid, plus one
  *   ring, prepared      MarkState, in mark.c
  *   Reader              snowflake_settled() and the query that calls it
+ *
+ * The slot, the ring and the table have what counts for the shards of the reader: with
+ * SHARDS that is the hold for a transaction's first shard, or that for all others.  Of
+ * rows on other shards there is only that they raise the latest tick.
  *
  * A transaction is its xid.  A row is a bit of ids[xid], its tick: more ids in a
  * tick would be read and missed together.  With ONCE a transaction has one row: so
@@ -210,8 +219,27 @@ end:
 #endif
 	};
 
+#ifdef SHARDS
+		/* nextval(shard), elsewhere */
+		atomic { tick = latest; first[xid] = NONE };
+		if
+		:: atomic {
+			do
+			:: tick + 1 < TICKS -> tick++
+			:: break
+			od;
+			raise(latest, tick);
+			printf("transaction %d mints elsewhere in tick %d\n", xid, tick)
+		};
+		:: skip
+		fi;
+#endif
 		/* session_hold_mark(), and then what read_tick() sees */
-#ifdef NO_LOCK
+#if defined(NOT_HELD_ANEW)
+		skip;
+#elif defined(HELD_SINCE_FIRST)
+		atomic { slot[me] = tick; first[xid] = tick };
+#elif defined(NO_LOCK)
 		atomic { slot[me] = tick; first[xid] = tick };
 #else
 		atomic { slot[me] = latest; first[xid] = latest };

@@ -213,19 +213,19 @@ my @FAULTS = (
 	# --- The mark
 	[
 		'slots_read', 'the mark is below what a running transaction mints', 'settled',
-		'src/mark.c', 'held = sessions_first_mark_tick(MyDatabaseId);', 'held = NO_TICK;'
+		'src/mark.c', 'held = sessions_first_mark_tick(MyDatabaseId, shards);', 'held = NO_TICK;'
 	],
 	[
 		'hold_locked', 'the slot is filled under its lock', 'memory',
 		'src/sessions.c',
-		'SpinLockAcquire(&slot->lock); pg_atomic_write_u64(&slot->mark_tick, pg_atomic_read_u64(&bounds->latest)); SpinLockRelease(&slot->lock);',
-		'pg_atomic_write_u64(&slot->mark_tick, pg_atomic_read_u64(&bounds->latest));'
+		'SpinLockAcquire(&slot->lock); slot->mark_shard = shard; slot->mark_others_tick = NO_TICK; pg_atomic_write_u64(&slot->mark_tick, pg_atomic_read_u64(&bounds->latest)); SpinLockRelease(&slot->lock);',
+		'slot->mark_shard = shard; slot->mark_others_tick = NO_TICK; pg_atomic_write_u64(&slot->mark_tick, pg_atomic_read_u64(&bounds->latest));'
 	],
 	[
 		'hold_in_two_steps', 'the latest tick is read in the same step', 'memory',
 		'src/sessions.c',
-		'SpinLockAcquire(&slot->lock); pg_atomic_write_u64(&slot->mark_tick, pg_atomic_read_u64(&bounds->latest));',
-		'{ uint64 latest = pg_atomic_read_u64(&bounds->latest); SpinLockAcquire(&slot->lock); pg_atomic_write_u64(&slot->mark_tick, latest); }'
+		'SpinLockAcquire(&slot->lock); slot->mark_shard = shard; slot->mark_others_tick = NO_TICK; pg_atomic_write_u64(&slot->mark_tick, pg_atomic_read_u64(&bounds->latest));',
+		'{ uint64 latest = pg_atomic_read_u64(&bounds->latest); SpinLockAcquire(&slot->lock); slot->mark_shard = shard; slot->mark_others_tick = NO_TICK; pg_atomic_write_u64(&slot->mark_tick, latest); }'
 	],
 	[
 		'ring_entered', 'the mark is below what the snapshot does not see yet', 'settled',
@@ -239,8 +239,9 @@ my @FAULTS = (
 	],
 	[
 		'slots_before_ring', 'the slots are read before the ring', 'perturbed 046_settled',
-		'src/mark.c', 'held = sessions_first_mark_tick(MyDatabaseId);', 'note_unseen_ended(view, &first); held = sessions_first_mark_tick(MyDatabaseId);',
-		'src/mark.c', 'note_unseen_ended(view, &first); return first;', 'return first;'
+		'src/mark.c', 'held = sessions_first_mark_tick(MyDatabaseId, shards);',
+		'note_unseen_ended(&view, &first); held = sessions_first_mark_tick(MyDatabaseId, shards);',
+		'src/mark.c', 'note_unseen_ended(&view, &first); return first;', 'return first;'
 	],
 	[
 		'ring_read_whole', 'an entry that changes while it is read is lost', 'memory',
@@ -263,6 +264,39 @@ my @FAULTS = (
 		'src/mark.c', '(void) LockAcquire(&tag, ShareLock, false, false);', '(void) tag;'
 	],
 	[
+		'prepared_shard', 'also on one shard alone', '089_marks_of_shards',
+		'src/mark.c', 'take_lock(transaction, LOCK_OF_SHARD, hold->shard);', ''
+	],
+	[
+		'prepared_others', 'and on others since when', '089_marks_of_shards',
+		'src/mark.c', 'if (hold->others_tick != NO_TICK)', 'if (false)'
+	],
+	[
+		'held_for_all', 'who mints on another shard holds the mark for it', '089_marks_of_shards',
+		'src/mint.c', 'session_hold_mark_for_all(); return;', 'return;'
+	],
+	[
+		'held_for_all_locked', 'that is put into the slot under its lock', 'memory',
+		'src/sessions.c',
+		'SpinLockAcquire(&slot->lock); slot->mark_others_tick = (int64) pg_atomic_read_u64(&bounds->latest); SpinLockRelease(&slot->lock);',
+		'slot->mark_others_tick = (int64) pg_atomic_read_u64(&bounds->latest);'
+	],
+	[
+		'others_from_now', 'from the latest tick on', 'memory',
+		'src/sessions.c',
+		'slot->mark_others_tick = (int64) pg_atomic_read_u64(&bounds->latest);',
+		'slot->mark_others_tick = (int64) pg_atomic_read_u64(&slot->mark_tick);'
+	],
+	[
+		'others_in_ring', 'and in the ring', 'memory',
+		'src/mark.c', 'int64 tick = hold_tick(&transaction->hold, view->shards);',
+		'Hold hold = transaction->hold; int64 tick; hold.others_tick = NO_TICK; tick = hold_tick(&hold, view->shards);'
+	],
+	[
+		'shards_by_tick', 'with leases the shards change', '089_marks_of_shards',
+		'src/mint.c', 'my_shards_hold = my_shards->count == 1 && !leases_are_on() ?', 'my_shards_hold = my_shards->count == 1 ?'
+	],
+	[
 		'mark_on_disk', 'the mark is not above what is on disk', '093_mark_on_disk',
 		'src/horizon.c', 'bounds_raise(&bounds->latest, Min(tick, renew));', 'bounds_raise(&bounds->latest, tick);',
 		'src/mark.c', 'return Min(latest, horizon);', 'return Max(latest, Min(latest, horizon));'
@@ -273,7 +307,7 @@ my @FAULTS = (
 	],
 	[
 		'one_mark', 'a statement has one mark', '046_settled',
-		'src/mark.c', 'if (snapshot->snapXactCompletionCount == 0)', 'if (true)'
+		'src/settled.c', 'if (snapshot->snapXactCompletionCount == 0)', 'if (true)'
 	],
 
 	# --- Barriers
@@ -334,13 +368,13 @@ my @FAULTS = (
 	],
 	[
 		'barrier_table_after_slots', 'the slots are read before the table', 'memory',
-		'src/mark.c', 'pg_read_barrier(); note_unseen_prepared(view, &first);',
-		'note_unseen_prepared(view, &first);'
+		'src/mark.c', 'pg_read_barrier(); note_unseen_prepared(&view, &first);',
+		'note_unseen_prepared(&view, &first);'
 	],
 	[
 		'barrier_ring_after_table', 'the table is read before the ring', 'memory',
-		'src/mark.c', 'pg_read_barrier(); note_unseen_ended(view, &first);',
-		'note_unseen_ended(view, &first);'
+		'src/mark.c', 'pg_read_barrier(); note_unseen_ended(&view, &first);',
+		'note_unseen_ended(&view, &first);'
 	],
 	[
 		'barrier_entry_read', 'an entry is written before it is read', 'memory',

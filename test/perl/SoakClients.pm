@@ -21,7 +21,7 @@ use SnowflakeTest;
 use Time::HiRes qw(sleep);
 
 our @EXPORT = qw(
-  create_soak_tables point_at begin_client end_clients writer_of reader_of ids_read marks_read
+  $marks_table create_soak_tables point_at begin_client end_clients writer_of reader_of ids_read marks_read
   read_what_clients_got one_of
 );
 
@@ -29,19 +29,26 @@ sub one_of { return $_[ rand @_ ]; }
 
 # --- The tables: by shard and then by time, and by time alone
 
+our $marks_table = 'CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint NOT NULL, published_at timestamptz NOT NULL, '
+  . 'came_by oid GENERATED ALWAYS AS (snowflake_came_by(mark)) STORED);';
+
+# The table that marks are published in has publications, each with the mark of its name.
 sub create_soak_tables
 {
-	my ($node) = @_;
+	my ($node, $name) = @_;
+	my $options = q{WITH (publish = 'insert, update, delete', publish_via_partition_root = true)};
 
-	$node->safe_psql('postgres', <<'SQL');
+	$node->safe_psql('postgres', <<'SQL' . <<"SQL");
 CREATE TABLE events (id snowflake PRIMARY KEY DEFAULT snowflake_nextval(), how text NOT NULL) PARTITION BY HASH (id snowflake_shard_ops);
 SELECT format('CREATE TABLE events_%s PARTITION OF events FOR VALUES WITH (MODULUS 3, REMAINDER %1$s) PARTITION BY RANGE (id)', n) FROM generate_series(0, 2) AS n \gexec
 CREATE TABLE clicks (id snowflake PRIMARY KEY DEFAULT snowflake_nextval(), how text NOT NULL) PARTITION BY RANGE (id);
 SELECT snowflake_make_partitions(part, date_trunc('day', now()), now() + interval '1 day', '6 h')
   FROM unnest('{events_0,events_1,events_2,clicks}'::regclass[]) AS part;
 CREATE VIEW written AS SELECT id, how FROM events UNION ALL SELECT id, how FROM clicks;
-CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint NOT NULL, published_at timestamptz NOT NULL);
-CREATE PUBLICATION soak FOR TABLE events, snowflake_marks WITH (publish = 'insert, update, delete', publish_via_partition_root = true);
+SQL
+$marks_table
+CREATE PUBLICATION soak FOR TABLE events, snowflake_marks WHERE (server = '$name') $options;
+CREATE PUBLICATION soak_clicks FOR TABLE clicks, snowflake_marks WHERE (server = '$name/clicks') $options;
 SQL
 	create_mint_log($node, 'minted', 'snowflake_nextval()');
 	return;
@@ -52,9 +59,9 @@ SQL
 # Where clients of that name find the server; undef: nowhere.
 sub point_at
 {
-	my ($dir, $name, $node) = @_;
+	my ($dir, $name, $node, $dbname) = @_;
 
-	append_to_file("$dir/at.$name.new", $node ? $node->connstr('postgres') : '');
+	append_to_file("$dir/at.$name.new", $node ? $node->connstr($dbname // 'postgres') : '');
 	rename("$dir/at.$name.new", "$dir/at.$name") or die "could not rename $dir/at.$name.new: $!";
 	return;
 }
@@ -171,17 +178,18 @@ sub writer_of
 }
 
 # --- What a reader does: it reads the rows of "rows" below a mark, and prints their ids,
-# --- and the mark.  With "publish" it publishes the mark of that server first.
+# --- and the mark.  It runs "before" first, such as what publishes a mark.
 
 sub reader_of
 {
 	my ($dir, $name, $rows, $mark, %options) = @_;
-	my $publish = $options{publish} ? "SELECT snowflake_publish_mark('$options{publish}') \\g /dev/null\n" : '';
+	my $before = $options{before} // '';
 
 	return sub {
 		my $last = (ids_read($dir, $name))[-1] // $options{last} // 0;
 		my $poll = <<"SQL";
-${publish}SELECT coalesce(string_agg(id::text, E'\\n' ORDER BY id), '') AS ids, coalesce(max(id), :last) AS last, ($mark) AS mark
+$before
+SELECT coalesce(string_agg(id::text, E'\\n' ORDER BY id), '') AS ids, coalesce(max(id), :last) AS last, ($mark) AS mark
   FROM (SELECT id FROM $rows WHERE id > :last AND id < ($mark) ORDER BY id LIMIT 2000) AS page \\gset
 \\echo :ids
 \\echo mark :mark

@@ -85,7 +85,7 @@ $_->stop for values %standby;
 
 # --- What was built on the old layout
 
-my $server = new_server('changed', conf => "snowflake.shards = '0-7'\ntimezone = 'UTC'");
+my $server = new_server('changed', conf => "snowflake.shards = '0-7'\ntimezone = 'UTC'\nmax_prepared_transactions = 5");
 $server->safe_psql('postgres', $_) for 'CREATE DATABASE other', <<'SQL';
 CREATE TABLE photos (
 	id snowflake PRIMARY KEY,
@@ -127,6 +127,11 @@ SQL
 $server->safe_psql('other', "CREATE EXTENSION snowflake; CREATE VIEW elsewhere AS SELECT snowflake_shard(5)");
 is($server->safe_psql('postgres', 'SELECT found(), taken_again()'), '400|0', 'each row is found, and is there once');
 
+# three that are prepared: two have minted, one on a shard that it named
+$server->safe_psql('other', "BEGIN; SELECT snowflake_nextval(3); PREPARE TRANSACTION 'an import'");
+$server->safe_psql('postgres', $_) for "BEGIN; CREATE TABLE late AS SELECT snowflake_nextval() AS id; PREPARE TRANSACTION 'it''s late'",
+  "BEGIN; CREATE TABLE minted_nothing (); PREPARE TRANSACTION 'minted nothing'";
+
 restart_with_layout($server, 'instagram', not_accepted => 1);
 fails_with($server, 'SELECT * FROM photos WHERE id = 5', '55000', qr/another layout/, 'partitions are not looked into');
 my $dependents = 'SELECT object, holds_rows FROM snowflake_layout_dependents()';
@@ -139,10 +144,17 @@ LIST
 chomp($list);
 is($server->safe_psql('postgres', $dependents), $list, 'what depends on the layout can be listed');
 is($server->safe_psql('other', $dependents), 'view public.elsewhere|', 'in each database');
+fails_with($server, 'SELECT * FROM snowflake_accept_layout(allow_misplaced_rows => true)', '55000',
+	qr/transactions that minted ids of the old layout are prepared\nDETAIL:  Readers of what is new would miss their rows\. They are 'an import' of database other, 'it''s late' of database postgres\.\nHINT:  In its database, end each/,
+	'while transactions are prepared that have minted, it is not accepted');
+fails_with($server, 'SELECT snowflake_nextval()', '55000', qr/another layout/, 'and nothing was accepted');
+$server->safe_psql('postgres', "COMMIT PREPARED 'it''s late'");
+fails_with($server, 'SELECT * FROM snowflake_accept_layout(allow_misplaced_rows => true)', '55000', qr/They are 'an import' of database other\.$/m, 'until the last one has ended');
+$server->safe_psql('other', "ROLLBACK PREPARED 'an import'");
 fails_with($server, 'SELECT * FROM snowflake_accept_layout()', '55000',
 	qr/rows are in partitions where the new layout does not look.*DETAIL:.*hold rows: table public\.photos\..*HINT:.*allow_misplaced_rows/s,
-	'with rows in partitions by shard it is not accepted');
-fails_with($server, 'SELECT snowflake_nextval()', '55000', qr/another layout/, 'and nothing was accepted');
+	'nor with rows in partitions by shard');
+fails_with($server, 'SELECT snowflake_nextval()', '55000', qr/another layout/, 'again nothing was accepted');
 
 my ($code, $rows, $notices) =
   $server->psql('postgres', 'SELECT object, holds_rows FROM snowflake_accept_layout(allow_misplaced_rows => true)');

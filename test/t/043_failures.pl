@@ -343,6 +343,10 @@ CREATE TABLE customers (id snowflake PRIMARY KEY) PARTITION BY HASH (id snowflak
 CREATE TABLE customers_0 PARTITION OF customers FOR VALUES WITH (MODULUS 1, REMAINDER 0);
 INSERT INTO customers VALUES (5);
 SQL
+		$node->append_conf('postgresql.conf', 'max_prepared_transactions = 1');
+		$node->restart;
+		minted($node);
+		$node->safe_psql('postgres', "BEGIN; SELECT snowflake_nextval(5); PREPARE TRANSACTION 'order 17'");
 		$node->append_conf('postgresql.conf', "snowflake.layout = 'discord'");
 		$node->restart;
 		my @messages = errors_of($node, $mint);
@@ -354,7 +358,8 @@ SQL
 		$reader->stop;
 		push @messages, (
 			errors_of($node, "CREATE ROLE app; SET ROLE app; SELECT snowflake_accept_layout()"),
-			errors_of($node, 'SELECT snowflake_accept_layout()'));
+			errors_of($node, 'SELECT snowflake_accept_layout()'),
+			errors_of($node, "ROLLBACK PREPARED 'order 17'; SELECT snowflake_accept_layout()"));
 		$node->append_conf('postgresql.conf', "snowflake.layout = 'twitter'");
 		$node->restart;
 		$node->safe_psql('postgres', 'DROP TABLE customers');
@@ -498,14 +503,19 @@ SQL
 		  . q{ INSERT INTO pg_subscription_rel SELECT oid, relation, 'r', NULL FROM pg_subscription, unnest('{%2$s}'::regclass[]) AS relation WHERE subname = 'from_%1$s';};
 		my $forget = join('', map { "ALTER SUBSCRIPTION from_$_ SET (slot_name = NONE); DROP SUBSCRIPTION from_$_;" } 'paris', 'tokyo');
 		my $ask = "SELECT snowflake_least_mark('photos', '{paris}');";
+		my $came_by = sub { "CREATE OR REPLACE FUNCTION snowflake_came_by(mark bigint) RETURNS oid LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN $_[0]; END';" };
 
 		$node->safe_psql('postgres', 'CREATE DATABASE gathering');
 		my @messages = errors_of($node, join("\n",
 			'CREATE EXTENSION snowflake; CREATE TABLE snowflake_marks (server text, mark bigint); CREATE TABLE photos (id bigint PRIMARY KEY); CREATE VIEW recent AS SELECT * FROM photos;',
 			"SELECT snowflake_least_mark('recent', '{paris}');",
 			sprintf($subscribe, 'paris', 'photos'), $ask,
-			q{INSERT INTO pg_subscription_rel SELECT oid, 'snowflake_marks'::regclass, 'r', NULL FROM pg_subscription;},
-			sprintf($subscribe, 'tokyo', 'photos,snowflake_marks'), $ask, $forget), dbname => 'gathering');
+			q{INSERT INTO pg_subscription_rel SELECT oid, 'snowflake_marks'::regclass, 'r', NULL FROM pg_subscription;}, $ask,
+			'ALTER TABLE snowflake_marks ADD came_by oid GENERATED ALWAYS AS (snowflake_came_by(mark)) STORED;',
+			q{INSERT INTO snowflake_marks VALUES ('paris', 5); SELECT snowflake_least_mark('photos', '{pariss}');},
+			$came_by->('1'), q{UPDATE snowflake_marks SET mark = 6;}, $ask, $came_by->('NULL'), q{UPDATE snowflake_marks SET mark = 7;},
+			sprintf($subscribe, 'tokyo', 'photos,snowflake_marks'),
+			$came_by->(q{(SELECT oid FROM pg_subscription WHERE subname = ''from_tokyo'')}), q{INSERT INTO snowflake_marks VALUES ('tokyo', 8);}, $ask, $forget), dbname => 'gathering');
 		$node->safe_psql('postgres', 'DROP DATABASE gathering');
 		return @messages;
 	},

@@ -1,6 +1,9 @@
 # doc/availability.md, clocks: a leap second sets the clock back by a second.  With the default
 # tolerance calls wait for it and none fails; ids stay unique and in order.  A
 # second that is left out makes nobody wait.  004_clock.pl has less tolerance.
+#
+# And a clock that is an hour ahead for a moment, while nobody mints, and somebody asks for
+# the mark or waits for it.
 
 use strict;
 use warnings;
@@ -56,5 +59,37 @@ is($node->safe_psql('postgres', <<'SQL'), '0|0', 'no id twice, and none that goe
 SELECT count(*) - count(DISTINCT id), count(*) FILTER (WHERE id < before)
   FROM (SELECT id, lag(id) OVER (PARTITION BY who ORDER BY n) AS before FROM ids) AS i
 SQL
+
+# --- An hour ahead, for a moment
+#
+# A first poll would ask for a horizon of then, and later ones would go there.  What has
+# lasted for ten seconds is no moment: then, once more.
+my $polls = <<'SQL';
+DO $$
+BEGIN
+	FOR n IN 1 .. 50 LOOP
+		PERFORM snowflake_settled();
+		PERFORM snowflake_wait_settled(snowflake_ceil(clock_timestamp() + interval '1 day'), '3 ms');
+		COMMIT;
+	END LOOP;
+END $$;
+SQL
+my $follows = "SELECT snowflake_settled()::timestamptz > clock_timestamp() - interval '1 min'";
+my ($ahead, $took, $mark) = (0, 60);
+for (my $n = 0; $took > 8 && $n < 10; $n++)
+{
+	set_clock($node, $ahead = 7200 * $n);
+	ok(wait_until($node, $follows), 'where nobody mints, the mark follows the clock');
+	set_clock($node, $ahead + 3600);
+	my $began = time();
+	$mark = $node->safe_psql('postgres', "$polls SELECT extract(epoch FROM snowflake_settled()::timestamptz)");
+	$took = time() - $began;
+	set_clock($node, $ahead);
+}
+cmp_ok($mark, '<', time() + $ahead + 1800, 'but not where it is an hour ahead for a moment, while somebody asks and waits');
+is($node->safe_psql('postgres', "SET snowflake.clock_tolerance = '60s'; SELECT snowflake_timestamp(snowflake_nextval()) < clock_timestamp() + interval '1 min'"),
+	't', 'and afterwards an id is minted, of the right time');
+set_clock($node, $ahead + 3600);
+ok(wait_until($node, $follows), 'if the clock stays there, the mark follows');
 
 done_testing();

@@ -38,9 +38,11 @@ $tokyo->init_from_backup($paris, 'backup', has_streaming => 1);
 start_with_clock($tokyo, -60);
 
 $archive->safe_psql('postgres', 'CREATE TABLE events (id bigint PRIMARY KEY, how text); '
-	  . 'CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint NOT NULL, published_at timestamptz NOT NULL)');
+	  . 'CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint NOT NULL, published_at timestamptz NOT NULL, '
+	  . 'came_by oid GENERATED ALWAYS AS (snowflake_came_by(mark)) STORED)');
 for my $node ($paris, $lima)
 {
+	$node->safe_psql('postgres', sprintf(q{SELECT snowflake_publish_mark('%s')}, $node->name));
 	$node->safe_psql('postgres', 'CREATE PUBLICATION events FOR TABLE events, snowflake_marks');
 	$archive->safe_psql('postgres', sprintf("CREATE SUBSCRIPTION %s CONNECTION '%s' PUBLICATION events", $node->name, $node->connstr . ' dbname=postgres'));
 }
