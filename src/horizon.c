@@ -73,6 +73,7 @@
 #include "utils/timestamp.h"
 
 #include "clock.h"
+#include "errors.h"
 #include "horizon.h"
 #include "layout.h"
 #include "lease_table.h"
@@ -90,6 +91,9 @@
 
 /* A single renewal that took longer than this may have been an accident. */
 #define CREDIBLE_RENEWAL_US (60 * USECS_PER_SEC)
+
+/* How long one that only looks waits for the worker's answer. */
+#define ANSWER_PATIENCE_US (5 * USECS_PER_SEC)
 
 /* A clock that has leapt ahead is believed, for readers, when it has been so long. */
 #define LEAP_LASTS_US (10 * USECS_PER_SEC)
@@ -218,6 +222,69 @@ horizon_begin_present_tick(void)
 		worker_wake(&state->worker);
 	}
 	bounds_raise(&bounds->latest, Min(tick, renew));
+}
+
+/* Raise an error if there is no worker. */
+void
+horizon_check_worker(bool patient)
+{
+	worker_check(&state->worker, patient);
+}
+
+/* It is stopped, or hangs. */
+static void
+report_silence(int64 waited_us)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OPERATOR_INTERVENTION),
+			 errmsg("snowflake's background worker has not answered for %s",
+					duration_text(waited_us)),
+			 errdetail("Calls of snowflake_nextval() wait for it."),
+			 errhint(
+				 "If its process is stopped, continue it by kill -CONT. Its "
+				 "number: SELECT pid FROM pg_stat_activity WHERE "
+				 "backend_type = 'snowflake horizon';")));
+}
+
+/*
+ * Raise the error of the last attempt, if that failed.  With patience, try again, as a
+ * call would; but wait neither for a slow disk nor for a standby: a call waits for
+ * these, and does not fail.
+ *
+ * If the last one has not failed, only see whether the worker answers: to renew the
+ * horizon by a clock that may be wrong is left to calls that mint.
+ */
+void
+horizon_check(bool patient)
+{
+	static WaitName event = {"SnowflakeHorizon", 0};
+	WorkerWait		wait = {0};
+	HorizonView		view;
+	int64			tick = HORIZON_OPEN_ONLY;
+
+	if (!patient)
+	{
+		report_failure(0);
+		return;
+	}
+	if (state->worker.latch == NULL)
+		return; /* horizon_check_worker() tells */
+	horizon_view(&view);
+	if (view.failed && bounds_are_known() &&
+		!layout_tick_of_time(settings_layout(), GetCurrentTimestamp(), &tick))
+		tick = HORIZON_OPEN_ONLY;
+	(void) worker_begin_wait(&state->worker, &wait);
+	horizon_ask_for_renewal(Max(tick, HORIZON_OPEN_ONLY));
+	while (view.waits_for == WAITS_FOR_NOTHING &&
+		   pg_atomic_read_u64(&state->worker.attempts) == wait.attempts)
+	{
+		if (wait.waited_us > ANSWER_PATIENCE_US)
+			report_silence(wait.waited_us);
+		worker_wait(&state->worker, &wait, &event);
+		horizon_view(&view);
+	}
+	ConditionVariableCancelSleep();
+	report_failure(wait.attempts);
 }
 
 /* --- Storing a record --------------------------------------------------- */

@@ -35,6 +35,8 @@ extern void horizon_ask_for_renewal(int64 tick);
 extern void horizon_wait(WorkerWait *wait, int64 tick);
 extern void horizon_begin_present_tick(void);
 extern void horizon_view(HorizonView *view);
+extern void horizon_check_worker(bool patient);
+extern void horizon_check(bool patient);
 
 extern PGDLLEXPORT void snowflake_horizon_main(Datum arg);
 

@@ -209,6 +209,24 @@ note_clock_behind(int64 behind_us, int64 latest_tick)
 					  errdetail("Calls of snowflake_nextval wait for it.")));
 }
 
+static void
+report_clock_behind(TimestampTz now, int64 latest_tick, int64 waited_us)
+{
+	TimestampTz latest = layout_time_of_tick(settings_layout(), latest_tick);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_SYSTEM_ERROR),
+			 errmsg("clock is %s behind %s", duration_text(latest - now),
+					name_of_bound(latest_tick)),
+			 errdetail("Ids of the times before %s may exist already. Waited "
+					   "%s for the clock; \"snowflake.clock_tolerance\" is %s.",
+					   time_text(latest), duration_text(waited_us),
+					   duration_text(settings_clock_tolerance_ms * US_PER_MS)),
+			 errhint("Check the server's time synchronization. Minting goes "
+					 "on by itself when the clock has reached %s.",
+					 time_text(latest))));
+}
+
 /* Wait for a clock that is behind, or fail when that has been long enough. */
 static pg_noinline void
 wait_for_clock(TimestampTz now, int64 latest_tick)
@@ -222,23 +240,32 @@ wait_for_clock(TimestampTz now, int64 latest_tick)
 
 	note_clock_behind(behind_us, latest_tick);
 	if (patience_us <= 0)
-		ereport(
-			ERROR,
-			(errcode(ERRCODE_SYSTEM_ERROR),
-			 errmsg("clock is %s behind %s", duration_text(behind_us),
-					name_of_bound(latest_tick)),
-			 errdetail("Ids of the times before %s may exist already. Waited "
-					   "%s for the clock; \"snowflake.clock_tolerance\" is %s.",
-					   time_text(latest), duration_text(my_call.behind_us),
-					   duration_text(tolerance_us)),
-			 errhint("Check the server's time synchronization. Minting goes "
-					 "on by itself when the clock has reached %s.",
-					 time_text(latest))));
+		report_clock_behind(now, latest_tick, my_call.behind_us);
 	waited_us =
 		wait_outside_locks(Min(Min(behind_us, patience_us), CLOCK_POLL_US),
 						   &event, NULL);
 	note_wait(waited_us);
 	my_call.behind_us += waited_us;
+}
+
+/* Raise an error if a call would fail because of the time, after its patience. */
+void
+mint_check_clock(bool patient)
+{
+	const Layout *layout = settings_layout();
+	int64		  horizon;
+	int64		  latest;
+	int64		  tick;
+	TimestampTz	  now;
+
+	bounds_read(&horizon, &latest); /* before the clock: see read_tick() */
+	now = GetCurrentTimestamp();
+	if (!layout_tick_of_time(layout, now, &tick) || tick < 0 ||
+		tick > layout->last_mint_tick)
+		report_no_mint_time(layout, now);
+	if (bounds_are_known() && layout_time_of_tick(layout, latest) - now >
+								  settings_clock_tolerance_ms * US_PER_MS)
+		report_clock_behind(now, latest, 0);
 }
 
 /* Wait for the horizon to be moved past a tick, or fail with the reason. */
@@ -399,6 +426,19 @@ wait_for_room(int64 tick)
 	note_wait(wait.waited_us);
 }
 
+/* Raise an error if there is nothing to mint on without a shard's number. */
+void
+mint_check_shards(bool patient)
+{
+	if (leases_are_on() || settings_asked_shards->count > 0)
+		return;
+	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					errmsg("no shard is configured for this server"),
+					errhint("Set \"snowflake.shards\" to the shards that are "
+							"this server's alone, such as '5' or '0-7', or "
+							"name a shard, as in snowflake_nextval(5).")));
+}
+
 /* Hold the mark for a shard, or for all, before a tick is read to mint there. */
 static pg_noinline void
 hold_mark(int32 shard)
@@ -428,14 +468,7 @@ find_own_shards(void)
 	WorkerWait wait = {0};
 	uint32	   changes = settings_shards_changes;
 
-	if (!leases_are_on() && settings_asked_shards->count == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("no shard is configured for this server"),
-				 errhint(
-					 "Set \"snowflake.shards\" to the shards that are this "
-					 "server's alone, such as '5' or '0-7', or name a "
-					 "shard, as in snowflake_nextval(5).")));
+	mint_check_shards(true);
 	my_shards_changes = 0; /* the old ones are gone, whatever fails now */
 	while ((my_shards = leases_own_shards())->count == 0)
 		lease_wait(&wait, ANY_SHARD);

@@ -163,7 +163,8 @@ static const char *
 way_out(const Trouble *trouble)
 {
 	if (trouble->kind == TROUBLE_STORING)
-		return "Minting goes on by itself when the record can be stored.";
+		return "Remove the cause, such as a full disk. Minting goes on by itself "
+			   "when the record can be stored.";
 	if (trouble->kind == TROUBLE_VERSION)
 		return "Install the version of snowflake that wrote it, or a "
 			   "later one, and restart the server.";

@@ -484,7 +484,7 @@ report_unknown_layout(const Trouble *trouble)
 						 "the layout of the id.")));
 	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					errmsg("the layout of this server is not recorded yet"),
-					errhint("snowflake_horizon() says why. To read an id, "
+					errhint("snowflake_check() says why. To read an id, "
 							"name its layout.")));
 }
 

@@ -5,7 +5,7 @@
 #include "funcapi.h"
 #include "nodes/primnodes.h"
 
-#define ROW_MAX_COLUMNS 10
+#define ROW_MAX_COLUMNS 12
 
 /* A row that is being filled, a column after the other. */
 typedef struct Row

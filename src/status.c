@@ -11,6 +11,7 @@
  */
 #include "postgres.h"
 
+#include "access/xlog.h"
 #include "catalog/pg_type_d.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -22,6 +23,7 @@
 #include "horizon.h"
 #include "layout.h"
 #include "lease_wait.h"
+#include "mint.h"
 #include "positions.h"
 #include "server.h"
 #include "sessions.h"
@@ -34,6 +36,7 @@ PG_FUNCTION_INFO_V1(snowflake_stat_backends);
 PG_FUNCTION_INFO_V1(snowflake_stat_reset);
 PG_FUNCTION_INFO_V1(snowflake_horizon);
 PG_FUNCTION_INFO_V1(snowflake_is_before_horizon);
+PG_FUNCTION_INFO_V1(snowflake_probe);
 PG_FUNCTION_INFO_V1(snowflake_leases);
 PG_FUNCTION_INFO_V1(snowflake_lease_status);
 
@@ -106,14 +109,17 @@ snowflake_layouts(PG_FUNCTION_ARGS)
 
 /* --- Shards and sessions ---------------------------------------------------- */
 
-/* A row for each shard that has minted, or that a call waited for. */
+/*
+ * A row for each shard that has minted, or that a call waited for.  What was minted
+ * since the start is of the layout of the setting, even if that is not accepted.
+ */
 Datum
 snowflake_stat_shards(PG_FUNCTION_ARGS)
 {
 	static const Oid columns[] = {INT4OID,		  INT8OID,		 INT8OID,
 								  INT8OID,		  INTERVALOID,	 INT8OID,
 								  TIMESTAMPTZOID, TIMESTAMPTZOID};
-	const Layout	*layout = server_layout();
+	const Layout	*layout = settings_layout();
 	ReturnSetInfo	*result = result_rows(fcinfo, columns, lengthof(columns));
 	TimestampTz		 reset_at = positions_reset_at();
 
@@ -149,7 +155,7 @@ snowflake_stat_backends(PG_FUNCTION_ARGS)
 	static const Oid columns[] = {INT4OID,		  INT4OID, INT8OID,
 								  INT8OID,		  INT8OID, INTERVALOID,
 								  TIMESTAMPTZOID, INT8OID, INT4OID};
-	const Layout	*layout = server_layout();
+	const Layout	*layout = settings_layout();
 	ReturnSetInfo	*result = result_rows(fcinfo, columns, lengthof(columns));
 
 	for (int i = 0; i < MaxBackends; i++)
@@ -186,6 +192,90 @@ snowflake_stat_reset(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+/* --- What hinders minting -------------------------------------------------------- */
+
+static void
+check_layout(bool patient)
+{
+	if (patient || server_layout_differs())
+		(void) server_layout();
+}
+
+static void
+check_clone(bool patient)
+{
+	server_check_clone();
+}
+
+/*
+ * On what minting depends, in the order in which one hinders the next.  Each check
+ * raises the error that a call of snowflake_nextval() raises because of it: if "patient",
+ * when it has waited as long as a call would; else by what is known, without a wait,
+ * a lock that is held, or anything else that has to be undone.
+ */
+static const struct
+{
+	const char *area;
+	void (*check)(bool patient);
+} areas[] = {
+	{"worker", horizon_check_worker}, {"horizon", horizon_check},
+	{"layout", check_layout},		  {"clone", check_clone},
+	{"clock", mint_check_clock},	  {"shards", mint_check_shards},
+	{"leases", lease_check},
+};
+
+/* Raise the error that a call raises because of an area. */
+Datum
+snowflake_probe(PG_FUNCTION_ARGS)
+{
+	char *area = text_to_cstring(PG_GETARG_TEXT_PP(0));
+
+	(void) settings_layout(); /* the library must be preloaded */
+	for (int i = 0; i < lengthof(areas); i++)
+	{
+		if (strcmp(areas[i].area, area) == 0)
+			areas[i].check(true);
+	}
+	PG_RETURN_VOID();
+}
+
+/* The error that a check raises, without its patience; NULL: none. */
+static ErrorData *
+caught(void (*check)(bool patient))
+{
+	MemoryContext context = CurrentMemoryContext;
+	ErrorData *volatile error = NULL;
+
+	PG_TRY();
+	{
+		check(false);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	return error;
+}
+
+/* The first area that hinders minting, with its error; "ok": none. */
+static const char *
+find_hindrance(ErrorData **error)
+{
+	*error = NULL;
+	if (RecoveryInProgress())
+		return "standby";
+	for (int i = 0; i < lengthof(areas); i++)
+	{
+		*error = caught(areas[i].check);
+		if (*error != NULL)
+			return areas[i].area;
+	}
+	return "ok";
+}
+
 /* --- The horizon --------------------------------------------------------------- */
 
 /* The horizon as it is on disk, what the worker does, and who stored it. */
@@ -194,11 +284,14 @@ snowflake_horizon(PG_FUNCTION_ARGS)
 {
 	static const Oid columns[] = {TIMESTAMPTZOID, FLOAT8OID, TIMESTAMPTZOID,
 								  TEXTOID,		  TEXTOID,	 TIMESTAMPTZOID,
-								  TEXTOID,		  TEXTOID,	 TEXTOID};
+								  TEXTOID,		  TEXTOID,	 TEXTOID,
+								  TEXTOID};
 	static const char *const waits[] = {NULL, "disk", "synchronous standby"};
 	TupleDesc	type = result_row(fcinfo, columns, lengthof(columns));
 	Record		server;
 	HorizonView worker;
+	ErrorData  *error;
+	const char *hindrance;
 	bool		is_known;
 	bool		is_clone;
 	Row			row = {0};
@@ -206,6 +299,7 @@ snowflake_horizon(PG_FUNCTION_ARGS)
 	(void) settings_layout(); /* the library must be preloaded */
 	server_known(&server);
 	is_clone = identity_is_clone(&server.writer);
+	hindrance = find_hindrance(&error);
 	horizon_view(&worker);
 	is_known = !TIMESTAMP_IS_NOBEGIN(server.horizon);
 	row_add_time(&row, server.horizon);
@@ -215,7 +309,9 @@ snowflake_horizon(PG_FUNCTION_ARGS)
 							  0));
 	row_add_if(&row, worker.renewed_at != 0,
 			   TimestampTzGetDatum(worker.renewed_at));
-	row_add_text(&row, worker.failed ? worker.trouble.reason : NULL);
+	row_add_text(&row, worker.failed ? worker.trouble.reason :
+					   error != NULL ? error->message :
+									   NULL);
 	row_add_text(&row, waits[worker.waits_for]);
 	row_add_if(&row, worker.waits_for != WAITS_FOR_NOTHING,
 			   TimestampTzGetDatum(worker.waits_since));
@@ -225,6 +321,7 @@ snowflake_horizon(PG_FUNCTION_ARGS)
 					 number_text(server.writer.incarnation));
 	row_add_text(&row, is_clone ? number_text(server.writer.clone_of) : NULL);
 	row_add_text(&row, is_clone ? server.writer.evidence : NULL);
+	row_add_text(&row, hindrance);
 	PG_RETURN_DATUM(row_datum(type, &row));
 }
 
@@ -318,18 +415,24 @@ snowflake_lease_status(PG_FUNCTION_ARGS)
 	static const Oid   columns[] = {TEXTOID,		TEXTOID,		INT4OID,
 									TIMESTAMPTZOID, TIMESTAMPTZOID, FLOAT8OID,
 									TEXTOID,		INT4OID,		TEXTOID,
-									BOOLOID};
+									BOOLOID,		TEXTOID,		TEXTOID};
 	TupleDesc		   type = result_row(fcinfo, columns, lengthof(columns));
 	LeaseTable		  *now;
 	const LeaseReport *report;
+	const char		  *failure;
 	bool			   has_answered;
+	ErrorData		  *error = NULL;
 	Row				   row = {0};
 
 	(void) settings_layout();
 	now = leases_copy();
 	report = &now->report;
+	failure = lease_failure_code(&report->failure);
 	has_answered = report->answered_at != 0;
+	if (!RecoveryInProgress())
+		error = caught(lease_check);
 	row_add_text(&row, !leases_are_on()					? "off" :
+					   RecoveryInProgress()				? "standby" :
 					   now->count == 0					? "none" :
 					   now->end > GetCurrentTimestamp() ? "held" :
 														  "ended");
@@ -339,11 +442,16 @@ snowflake_lease_status(PG_FUNCTION_ARGS)
 	row_add_if(&row, has_answered, TimestampTzGetDatum(report->answered_at));
 	row_add_if(&row, has_answered,
 			   Float8GetDatum(lease_clock_ahead_us(report) / 1e6));
-	row_add_text(&row, report->failure.kind != REGISTRY_ANSWERED ?
-						   report->failure.text :
-						   NULL);
+	row_add_text(&row, failure != NULL ? report->failure.text :
+					   error != NULL   ? error->message :
+										 NULL);
 	row_add(&row, Int32GetDatum(now->losses));
 	row_add_text(&row, describe_last_loss(now));
 	row_add(&row, BoolGetDatum(settings_leave_registry()));
+	row_add_text(&row, failure);
+	row_add_text(&row, failure != NULL ?
+						   lease_failure_way_out(&report->failure) :
+					   error != NULL ? error->hint :
+									   NULL);
 	PG_RETURN_DATUM(row_datum(type, &row));
 }

@@ -16,6 +16,7 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
+#include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
@@ -29,6 +30,9 @@
 
 /* How long a caller waits for a worker that died; it is back after a second. */
 #define PATIENCE_US (5 * USECS_PER_SEC)
+
+/* Our two workers, and the server's own for subscriptions, which comes first. */
+#define MISSING_PLACES 3
 
 void
 worker_register(const char *name, const char *function)
@@ -112,6 +116,18 @@ worker_begin_wait(Worker *worker, WorkerWait *wait)
 	return true;
 }
 
+/* It found no place when the server started.  Others of ours, too, may lack one. */
+static void
+report_no_worker(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("snowflake's background worker is not running"),
+			 errhint("Set \"max_worker_processes\" to %d or more, and restart "
+					 "the server.",
+					 max_worker_processes + MISSING_PLACES)));
+}
+
 /*
  * Raise an error if the caller has waited without a worker for so long that a
  * worker that died would be back.  Else wake the worker, and wait for the end of
@@ -123,11 +139,24 @@ worker_wait(Worker *worker, WorkerWait *wait, WaitName *event)
 	if (worker->latch != NULL)
 		wait->last_worker_us = wait->waited_us;
 	else if (wait->waited_us - wait->last_worker_us > PATIENCE_US)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("snowflake's background worker is not running"),
-				 errhint("Raise \"max_worker_processes\" and restart the "
-						 "server.")));
+		report_no_worker();
 	worker_wake(worker);
 	wait->waited_us += wait_outside_locks(WAIT_US, event, &worker->attempted);
+}
+
+/* Raise an error if there is no worker; with patience, if it does not come back. */
+void
+worker_check(Worker *worker, bool patient)
+{
+	static WaitName event = {"Extension", PG_WAIT_EXTENSION};
+	WorkerWait		wait = {0};
+
+	if (worker->latch != NULL)
+		return;
+	if (!patient)
+		report_no_worker();
+	(void) worker_begin_wait(worker, &wait);
+	while (worker->latch == NULL)
+		worker_wait(worker, &wait, &event);
+	ConditionVariableCancelSleep();
 }

@@ -37,5 +37,6 @@ extern void worker_end_attempt(Worker *worker);
 extern void worker_wake(const Worker *worker);
 extern bool worker_begin_wait(Worker *worker, WorkerWait *wait);
 extern void worker_wait(Worker *worker, WorkerWait *wait, WaitName *event);
+extern void worker_check(Worker *worker, bool patient);
 
 #endif /* SNOWFLAKE_WORKER_H */

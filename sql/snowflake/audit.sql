@@ -19,6 +19,8 @@ CREATE FUNCTION @extschema@.snowflake_audit(relation regclass, column_name name,
     RETURNS SETOF record ROWS 6
     LANGUAGE plpgsql STABLE PARALLEL UNSAFE
     SET search_path = pg_catalog, pg_temp
+    SET standard_conforming_strings = on
+    SET quote_all_identifiers = off
     SET row_security = off
     SET jit = off
 AS $$

@@ -13,6 +13,10 @@ CREATE FUNCTION @extschema@.snowflake_check(held_for interval DEFAULT '5 min', p
     RETURNS SETOF record ROWS 20
     LANGUAGE plpgsql STABLE PARALLEL UNSAFE
     SET search_path = pg_catalog, pg_temp
+    SET standard_conforming_strings = on
+    SET quote_all_identifiers = off
+    SET datestyle = 'ISO'
+    SET intervalstyle = 'postgres'
     SET jit = off
     SET lock_timeout = '200ms'
 AS $$
@@ -27,12 +31,13 @@ DECLARE
     reads       boolean := false;  -- ids in it
     message     text;
     detail      text;
-    hint        text;
-    status      jsonb;
+    code        text;
+    status      jsonb;             -- of the horizon, then of the leases
     latest      timestamptz := clock_timestamp();  -- no id of this server is later
     hidden      text[] := '{}';
     unseen      text[] := '{}';    -- tables, with the reason
     looked      integer := 0;
+    seen        oid[] := '{}';     -- looked into, with their children
     patience    integer := 5000;   -- for locks, in ms
     look        record;
     item        record;
@@ -59,34 +64,78 @@ BEGIN
                 'Add ''snowflake'' to "shared_preload_libraries" in postgresql.conf, and restart the server.';
         ELSE
             RETURN QUERY SELECT 'preload', 'ok', 'the library is preloaded', NULL;
-            reads := true;
-            EXECUTE format('SELECT %s.snowflake_shard(0::bigint)', own);
-            RETURN QUERY SELECT 'layout', 'ok', format('the layout is %s, as recorded', coalesce(layout.name, layout.specification)), NULL;
         END IF;
     EXCEPTION WHEN OTHERS THEN
-        GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-        RETURN QUERY SELECT CASE WHEN reads THEN 'layout' ELSE 'preload' END, 'error',
-            concat_ws('. ', message, nullif(detail, '')), nullif(hint, '');
-        reads := false;
+        GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, next_step = PG_EXCEPTION_HINT;
+        RETURN QUERY SELECT 'preload', 'error', concat_ws('. ', message, nullif(rtrim(detail, '.'), '')), coalesce(nullif(next_step, ''), 'Install the package of snowflake for this major of PostgreSQL.');
     END;
-    IF layout.expires_at < clock_timestamp() + interval '2 years' THEN
-        RETURN QUERY SELECT 'expiry', CASE WHEN layout.expires_at < clock_timestamp() + interval '90 days' THEN 'error' ELSE 'warning' END,
-            format('the layout expires at %s: no id can be minted afterwards', layout.expires_at),
-            'Plan the change of the layout: doc/layout.md.';
-    ELSIF layout.name IS NOT NULL THEN
-        RETURN QUERY SELECT 'expiry', 'ok', format('the layout expires at %s', layout.expires_at), NULL;
-    END IF;
 
     IF layout.name IS NOT NULL THEN
-        -- Settings.
         own_shards := current_setting('snowflake.shards', true);
-        IF btrim(own_shards) = '' THEN
-            RETURN QUERY SELECT 'shards', 'warning',
-                'no shard is configured: snowflake_nextval() fails, and snowflake_nextval(shard) takes every shard, also another server''s',
-                'Give this server shards that are its own, in postgresql.conf: snowflake.shards = ''5''';
+        IF has_function_privilege(format('%s.snowflake_horizon()', own), 'EXECUTE') THEN
+            EXECUTE format('SELECT to_jsonb(h) FROM %s.snowflake_horizon() AS h', own) INTO status;
+            latest := greatest(latest, (status->>'horizon')::timestamptz);
         ELSE
-            RETURN QUERY SELECT 'shards', 'ok', format('snowflake.shards is ''%s''', own_shards), NULL;
+            hidden := hidden || ARRAY['the horizon', 'whether this is a clone'];
         END IF;
+        IF is_standby THEN
+            RETURN QUERY SELECT 'standby', 'notice', 'this server is a standby: it mints nothing', 'Mint on the primary server.';
+        END IF;
+
+        -- What a call of snowflake_nextval() would say now.  Where it would fail there is an
+        -- error, in its own words.
+        FOREACH area IN ARRAY CASE WHEN is_standby THEN '{layout}' ELSE '{worker,horizon,layout,clone,clock,shards}' END::text[]
+        LOOP
+            state := 'ok';
+            next_step := NULL;
+            BEGIN
+                EXECUTE format('SELECT %s.snowflake_probe($1)', own) USING area;
+                reads := reads OR area = 'layout';
+                finding := CASE area
+                    WHEN 'worker' THEN 'the background worker runs'
+                    WHEN 'horizon' THEN coalesce('the horizon is ' || (status->>'horizon')::timestamptz, 'nothing hinders its renewal')
+                    WHEN 'layout' THEN format('the layout is %s, as recorded', coalesce(layout.name, layout.specification))
+                    WHEN 'clone' THEN 'this server is no clone'
+                    WHEN 'clock' THEN 'the clock is not behind the last id'
+                    ELSE format('snowflake.shards is ''%s''', own_shards) END;
+            EXCEPTION WHEN OTHERS THEN
+                GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, next_step = PG_EXCEPTION_HINT, code = RETURNED_SQLSTATE;
+                state := CASE code WHEN '57000' THEN 'warning' ELSE 'error' END;  -- if the worker does not answer, calls wait
+                finding := concat_ws('. ', message, nullif(rtrim(detail, '.'), ''));
+            END;
+            CONTINUE WHEN area = 'clone' AND state = 'ok' AND status IS NULL OR area = 'clock' AND layout.expires_at < clock_timestamp();  -- expired: see below
+            IF area = 'clone' AND state = 'ok' AND status->>'clone_of' IS NOT NULL THEN
+                state := 'warning';
+                finding := format('this server is a clone of %s: %s', status->>'clone_of', status->>'clone_evidence');
+                next_step := 'Give it other shards than its original''s. Then, or if the original is gone for good: SELECT snowflake_accept_clone();';
+            ELSIF area = 'horizon' AND state = 'ok' AND (status->>'waiting_since')::timestamptz < clock_timestamp() - interval '5 s' THEN
+                state := 'warning';
+                finding := format('the renewal of the horizon waits for %s since %s', status->>'waiting_for', (status->>'waiting_since')::timestamptz);
+                next_step := CASE status->>'waiting_for' WHEN 'disk' THEN 'Look at the disk of the data directory.'
+                    ELSE 'Start the standbys that "synchronous_standby_names" names, or change that: SELECT * FROM pg_stat_replication;' END;
+            ELSIF area = 'shards' AND state = 'error' AND EXISTS (SELECT FROM pg_depend WHERE refclassid = 'pg_proc'::regclass AND refobjid = minters[2])
+                  AND NOT EXISTS (SELECT FROM pg_depend WHERE refclassid = 'pg_proc'::regclass AND refobjid = minters[1]) THEN
+                state := 'warning';  -- each DEFAULT names a shard
+                finding := finding || ', so snowflake_nextval(shard) takes every shard, also another server''s';
+            END IF;
+            RETURN NEXT;
+        END LOOP;
+
+        -- Settings.
+        RETURN QUERY SELECT 'settings', 'warning', format('%s has another value in the configuration file than in use', s.name),
+                            'Restart the server, or take the value back from the file.'
+                       FROM pg_settings AS s WHERE starts_with(s.name, 'snowflake.') AND s.pending_restart ORDER BY s.name;
+        -- A dump with --create brings those of a database, and they may be another server's.
+        RETURN QUERY SELECT 'settings', 'notice',
+                            format('%s has snowflake.shards of its own, ''%s'', which go before those of the configuration file', of.target, split_part(c.setting, '=', 2)),
+                            format('If they are another server''s: ALTER %s RESET snowflake.shards; and let its sessions connect again.', of.target)
+                       FROM pg_db_role_setting AS s
+                       LEFT JOIN pg_roles AS r ON r.oid = s.setrole
+                       LEFT JOIN pg_database AS d ON d.oid = s.setdatabase
+                      CROSS JOIN LATERAL unnest(s.setconfig) AS c(setting)
+                      CROSS JOIN LATERAL (SELECT CASE WHEN s.setrole = 0 THEN coalesce('DATABASE ' || quote_ident(d.datname), 'ROLE ALL')
+                                                      ELSE concat_ws(' IN DATABASE ', 'ROLE ' || quote_ident(r.rolname), quote_ident(d.datname)) END) AS of(target)
+                      WHERE starts_with(c.setting, 'snowflake.shards=') ORDER BY of.target;
         -- What snowflake_plain mints in this database: the comment of a sequence has its layout.
         RETURN QUERY
         WITH plain AS (SELECT c.oid::regclass AS name, substring(c.relname FROM '[0-9]+$')::numeric AS shard,
@@ -100,77 +149,51 @@ BEGIN
                AND EXISTS (SELECT FROM regexp_matches(own_shards, '(?:^|,)[[:space:]]*([0-9]+)[[:space:]]*(?:-[[:space:]]*([0-9]+))?', 'g') AS m
                             WHERE p.shard BETWEEN m[1]::numeric AND coalesce(m[2], m[1])::numeric)
          ORDER BY p.shard, p.name;
-        RETURN QUERY SELECT 'settings', 'warning', format('%s has another value in the configuration file than in use', s.name),
-                            'Restart the server, or take the value back from the file.'
-                       FROM pg_settings AS s WHERE s.name LIKE 'snowflake.%' AND s.pending_restart ORDER BY s.name;
-
-        -- The server: standby, horizon, clone.
-        IF is_standby THEN
-            RETURN QUERY SELECT 'standby', 'notice', 'this server is a standby: it mints nothing', 'Mint on the primary server.';
-        END IF;
-        IF NOT has_function_privilege(format('%s.snowflake_horizon()', own), 'EXECUTE') THEN
-            hidden := hidden || ARRAY['the horizon', 'whether this is a clone'];
-        ELSE
-            EXECUTE format('SELECT to_jsonb(h) FROM %s.snowflake_horizon() AS h', own) INTO status;
-            latest := greatest(latest, (status->>'horizon')::timestamptz);
-            IF status->>'clone_of' IS NOT NULL THEN
-                RETURN QUERY SELECT 'clone', CASE WHEN current_setting('snowflake.refuse_clone', true)::boolean THEN 'error' ELSE 'warning' END,
-                    format('this server is a clone of %s: %s', status->>'clone_of', status->>'clone_evidence'),
-                    'Give it other shards than its original''s. Then, or if the original is gone for good: SELECT snowflake_accept_clone();';
-            ELSIF NOT is_standby THEN
-                RETURN QUERY SELECT 'clone', 'ok', 'this server is no clone', NULL;
-            END IF;
-            IF status->>'last_error' IS NOT NULL THEN
-                RETURN QUERY SELECT 'horizon', 'error', format('the horizon cannot be renewed: %s', status->>'last_error'),
-                    'Remove the cause, such as a full disk. Minting goes on by itself then.';
-            ELSIF (status->>'waiting_since')::timestamptz < clock_timestamp() - interval '5 s' THEN
-                RETURN QUERY SELECT 'horizon', 'warning',
-                    format('the renewal of the horizon waits for %s since %s', status->>'waiting_for', status->>'waiting_since'),
-                    CASE status->>'waiting_for' WHEN 'disk' THEN 'Look at the disk of the data directory.'
-                    ELSE 'Start the standbys that "synchronous_standby_names" names, or change that: SELECT * FROM pg_stat_replication;' END;
-            ELSE
-                RETURN QUERY SELECT 'horizon', 'ok', coalesce('the horizon is ' || (status->>'horizon'), 'nothing was minted yet'), NULL;
-            END IF;
-            IF NOT is_standby AND (status->>'seconds_ahead')::float8 > 1 + 2 * extract(epoch FROM current_setting('snowflake.reserve')::interval)
-                                                                 + extract(epoch FROM current_setting('snowflake.clock_tolerance')::interval) THEN
-                RETURN QUERY SELECT 'clock', 'error',
-                    format('the clock is behind the horizon, which is %s s ahead: calls fail until it has passed', (status->>'seconds_ahead')::numeric(20, 1)),
-                    'Check the clock: timedatectl. If it is right, minting begins by itself at the horizon.';
-            ELSIF NOT is_standby THEN
-                RETURN QUERY SELECT 'clock', 'ok', 'the clock is not behind the horizon', NULL;
-            END IF;
-        END IF;
+        RETURN QUERY SELECT 'expiry', CASE WHEN layout.expires_at < clock_timestamp() THEN 'error'
+                                           WHEN layout.expires_at < clock_timestamp() + interval '1 year' THEN 'warning'
+                                           WHEN layout.expires_at < clock_timestamp() + interval '2 years' THEN 'notice' ELSE 'ok' END,
+                            format(CASE WHEN layout.expires_at < clock_timestamp() THEN 'the layout has expired at %s: no id can be minted'
+                                        WHEN layout.expires_at < clock_timestamp() + interval '2 years' THEN 'the layout expires at %s: no id can be minted afterwards'
+                                        ELSE 'the layout expires at %s' END, layout.expires_at),
+                            CASE WHEN layout.expires_at < clock_timestamp() + interval '2 years' THEN 'Change the layout: doc/layout.md.' END;
 
         -- Leases.
         IF NOT has_function_privilege(format('%s.snowflake_lease_status()', own), 'EXECUTE') THEN
             hidden := hidden || 'the leases'::text;
+            status := NULL;
         ELSE
             EXECUTE format('SELECT to_jsonb(l) FROM %s.snowflake_lease_status() AS l', own) INTO status;
-            IF status->>'state' = 'off' THEN
-                RETURN QUERY SELECT 'leases', CASE WHEN own_shards ~ '^\s*auto' THEN 'error' ELSE 'ok' END,
-                    'no registry is used: only "snowflake.shards" keeps servers apart',
-                    CASE WHEN own_shards ~ '^\s*auto' THEN 'List the shards of this server, or set "snowflake.registry".' END;
-            ELSIF is_standby AND status->>'state' <> 'held' THEN
-                RETURN QUERY SELECT 'leases', 'ok', 'a standby holds no lease', NULL;
-            ELSIF status->>'last_error' IS NOT NULL THEN
-                RETURN QUERY SELECT 'registry', CASE status->>'state' WHEN 'held' THEN 'warning' ELSE 'error' END,
-                    format('%s (leases: %s, until %s)', status->>'last_error', status->>'state', coalesce(status->>'lease_until', 'none')),
-                    CASE WHEN status->>'last_error' ~ 'not open'
-                         THEN 'In the registry''s database: SELECT snowflake_registry_open(longest_lease); where ''0'' says that no server ever had a lease in this layout.'
-                         WHEN status->>'last_error' ~ 'no extension|does not exist'
-                         THEN 'Correct "dbname" in "snowflake.registry". Only if the registry is to be new, in its database: CREATE EXTENSION snowflake_registry;'
-                         WHEN status->>'last_error' ~ 'permission denied'
-                         THEN 'In the registry''s database, for the role in "snowflake.registry": SELECT snowflake_registry_grant(''role'');'
-                         ELSE 'Check that the registry runs, and try "snowflake.registry" from this server: psql ''host=... dbname=... user=...''' END;
-            ELSE
-                RETURN QUERY SELECT 'leases', CASE status->>'state' WHEN 'held' THEN 'ok' ELSE 'error' END,
-                    CASE status->>'state' WHEN 'held' THEN format('%s shards are leased until %s', status->>'shards', status->>'lease_until')
-                                          WHEN 'none' THEN 'this server holds no lease'
-                                          ELSE format('the leases ended at %s', status->>'lease_until') END,
-                    CASE status->>'state' WHEN 'held' THEN NULL ELSE 'SELECT * FROM snowflake_leases(); shows the shards that others hold.' END;
+        END IF;
+        area := 'leases';
+        state := 'ok';
+        next_step := NULL;
+        IF is_standby THEN
+            finding := 'a standby holds no lease';
+        ELSE
+            BEGIN
+                EXECUTE format('SELECT %s.snowflake_probe($1)', own) USING area;
+                finding := CASE WHEN status IS NULL THEN 'no lease is missing'
+                                WHEN status->>'state' = 'off' THEN 'no registry is used: only "snowflake.shards" keeps servers apart'
+                                ELSE format('%s shards are leased until %s', status->>'shards', (status->>'lease_until')::timestamptz) END;
+            EXCEPTION WHEN OTHERS THEN
+                GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, next_step = PG_EXCEPTION_HINT;
+                state := 'error';
+                finding := concat_ws('. ', message, nullif(rtrim(detail, '.'), ''));
+            END;
+            IF status IS NOT NULL THEN  -- it may be another by now
+                EXECUTE format('SELECT to_jsonb(l) FROM %s.snowflake_lease_status() AS l', own) INTO status;
             END IF;
+            IF status->>'failure' IS NOT NULL THEN
+                area := 'registry';
+                finding := CASE state WHEN 'ok' THEN format('%s (%s)', status->>'last_error', finding) ELSE finding END;
+                state := CASE state WHEN 'ok' THEN 'warning' ELSE state END;
+                next_step := status->>'next_step';
+            END IF;
+        END IF;
+        RETURN NEXT;
+        IF status IS NOT NULL THEN
             IF (status->>'losses')::integer > 0 THEN
-                RETURN QUERY SELECT 'registry', 'error', format('the registry forgot leases of this server: %s', status->>'last_loss'),
+                RETURN QUERY SELECT 'registry', 'warning', format('the registry forgot leases of this server: %s', status->>'last_loss'),
                     'Audit the tables that have ids of that shard and time: snowflake_audit().';
             END IF;
             IF (status->>'restart_pending')::boolean THEN
@@ -180,9 +203,9 @@ BEGIN
                 RETURN QUERY SELECT 'clock', 'warning', format('the clock is %s s ahead of the registry''s', (status->>'clock_ahead')::numeric(20, 1)),
                     'Check the time synchronization of this server and of the registry''s: timedatectl';
             END IF;
-            RETURN QUERY EXECUTE format('SELECT ''leases'', ''error'', format(''shard %%s is not this server''''s: %%s'', shard, holder), '
+            RETURN QUERY EXECUTE format('SELECT ''leases'', ''warning'', format(''shard %%s is not this server''''s: %%s'', shard, holder), '
                 '''Give each server shards of its own in "snowflake.shards", or set it to "auto".'' '
-                '  FROM %s.snowflake_leases() WHERE NOT held ORDER BY shard LIMIT 10', own);
+                '  FROM %s.snowflake_leases() WHERE NOT held AND $1 <> ''standby'' ORDER BY shard LIMIT 10', own) USING status->>'state';
         END IF;
 
         -- What holds up those who read new rows.
@@ -237,23 +260,32 @@ BEGIN
         END LOOP;
     END IF;
 
-    -- The columns of this database.  Partitions and children are their parents'.
+    -- The columns of this database.  Partitions are their table's.  A child is its parent's as
+    -- well, but for a key and a DEFAULT, which are its own.
     found_any := false;
     FOR item IN
-        SELECT c.oid::regclass AS name, a.attname, a.atttypid, c.relkind, a.attidentity, a.atthasdef,
-               c.oid, d.mints, i.is_key, i.is_indexed, r.refers, s.sequence
+        WITH RECURSIVE types AS (
+               SELECT t.oid, t.oid = own_type AS is_own, false AS mints FROM pg_type AS t WHERE t.oid IN (own_type, 'bigint'::regtype)
+               UNION ALL
+               SELECT t.oid, b.is_own, EXISTS (SELECT FROM pg_depend AS p WHERE p.classid = 'pg_type'::regclass AND p.objid = t.oid
+                                                 AND p.refclassid = 'pg_proc'::regclass AND p.refobjid = ANY (minters))
+                 FROM types AS b JOIN pg_type AS t ON t.typbasetype = b.oid AND t.typtype = 'd')
+        SELECT c.oid::regclass AS name, a.attname, c.relkind, a.attidentity, a.attinhcount > 0 AS is_inherited,
+               c.oid, d.mints, a.atthasdef OR y.typdefault IS NOT NULL AS has_default, i.is_key, i.is_indexed, r.refers, s.sequence,
+               (SELECT substring(pg_get_expr(e.adbin, 0) FROM 'snowflake_nextval[(]([0-9]+)[)]')::numeric
+                  FROM pg_attrdef AS e WHERE e.adrelid = c.oid AND e.adnum = a.attnum AND d.mints) AS shard
           FROM pg_class AS c
           JOIN pg_attribute AS a ON a.attrelid = c.oid
-          JOIN pg_type AS t ON t.oid = a.atttypid
-         CROSS JOIN LATERAL (SELECT EXISTS (
+          JOIN types AS t ON t.oid = a.atttypid
+          JOIN pg_type AS y ON y.oid = a.atttypid
+         CROSS JOIN LATERAL (SELECT CASE WHEN a.atthasdef THEN EXISTS (
                SELECT FROM pg_attrdef AS e
                  JOIN pg_depend AS p ON p.classid = 'pg_attrdef'::regclass AND p.objid = e.oid
                 WHERE e.adrelid = c.oid AND e.adnum = a.attnum
-                  AND p.refclassid = 'pg_proc'::regclass AND p.refobjid = ANY (minters))) AS d(mints)
+                  AND p.refclassid = 'pg_proc'::regclass AND p.refobjid = ANY (minters)) ELSE t.mints END) AS d(mints)
          CROSS JOIN LATERAL (
-               SELECT coalesce(bool_or(x.indisprimary AND x.indnkeyatts = 1), false), coalesce(bool_or(x.indpred IS NULL AND m.amname = 'btree' AND x.indisvalid), false)
-                 FROM pg_index AS x JOIN pg_class AS o ON o.oid = x.indexrelid JOIN pg_am AS m ON m.oid = o.relam
-                WHERE x.indrelid = c.oid AND x.indkey[0] = a.attnum) AS i(is_key, is_indexed)
+               SELECT coalesce(bool_or(x.indisprimary), false), coalesce(bool_or(x.indisprimary AND x.indnkeyatts = 1), false), count(*) > 0
+                 FROM pg_index AS x WHERE x.indrelid = c.oid AND a.attnum = ANY (x.indkey)) AS i(is_in_key, is_key, is_indexed)
          CROSS JOIN LATERAL (SELECT EXISTS (
                SELECT FROM pg_constraint AS f WHERE f.contype = 'f' AND f.conrelid = c.oid AND a.attnum = ANY (f.conkey))) AS r(refers)
           LEFT JOIN LATERAL (
@@ -261,22 +293,27 @@ BEGIN
                 WHERE p.classid = 'pg_class'::regclass AND p.refclassid = 'pg_class'::regclass
                   AND p.refobjid = c.oid AND p.refobjsubid = a.attnum AND p.deptype IN ('a', 'i')
                 ORDER BY q.oid LIMIT 1) AS s(sequence) ON true
-         WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND a.attnum > 0 AND NOT a.attisdropped AND a.attinhcount = 0
+         WHERE c.relkind IN ('r', 'p', 'f') AND NOT c.relispartition AND a.attnum > 0 AND NOT a.attisdropped
            AND NOT pg_is_other_temp_schema(c.relnamespace)
-           AND (t.oid IN (own_type, 'bigint'::regtype) OR t.typbasetype IN (own_type, 'bigint'::regtype))
-           AND (own_type IN (t.oid, t.typbasetype) OR d.mints
-                OR a.atttypid = 'bigint'::regtype AND i.is_key AND a.attidentity <> '')
-         ORDER BY c.relpages DESC, c.oid, a.attnum
+           AND (t.is_own OR d.mints OR a.atttypid = 'bigint'::regtype AND i.is_in_key AND a.attidentity <> '')
+         ORDER BY a.attinhcount > 0, c.relpages DESC, c.oid, a.attnum
     LOOP
         IF item.refers AND item.mints THEN
             found_any := true;
             RETURN QUERY SELECT 'columns', 'warning',
                 format('column "%s" of table %s is a foreign key whose DEFAULT mints: a forgotten value gets an id that refers to no row', item.attname, item.name),
                 format('ALTER TABLE %s ALTER COLUMN %I DROP DEFAULT;', item.name, item.attname);
-        ELSIF item.is_key AND NOT item.refers AND NOT item.atthasdef AND item.attidentity = '' THEN
+        ELSIF item.is_key AND NOT item.refers AND NOT item.has_default AND item.attidentity = '' THEN
             found_any := true;
             RETURN QUERY SELECT 'columns', 'notice', format('key "%s" of table %s has no DEFAULT', item.attname, item.name),
                 format('If the server is to mint it: ALTER TABLE %s ALTER COLUMN %I SET DEFAULT %s.snowflake_nextval();', item.name, item.attname, own);
+        END IF;
+        IF item.shard IS NOT NULL AND layout.name IS NOT NULL AND own_shards ~ '^[0-9]' AND NOT EXISTS (
+                SELECT FROM regexp_matches(own_shards, '(?:^|,)[[:space:]]*([0-9]+)[[:space:]]*(?:-[[:space:]]*([0-9]+))?', 'g') AS m
+                 WHERE item.shard BETWEEN m[1]::numeric AND coalesce(m[2], m[1])::numeric) THEN
+            found_any := true;
+            RETURN QUERY SELECT 'columns', 'error', format('the DEFAULT of column "%s" of table %s mints on shard %s, which is not one of this server''s', item.attname, item.name, item.shard),
+                format('ALTER TABLE %s ALTER COLUMN %I SET DEFAULT %s.snowflake_nextval();', item.name, item.attname, own);
         END IF;
         IF item.mints AND item.sequence IS NOT NULL THEN
             found_any := true;
@@ -284,12 +321,14 @@ BEGIN
                 format('If no program takes numbers from it: DROP SEQUENCE %s;', item.sequence);
         END IF;
         -- What neither is a key nor mints refers to ids, of which some are looked at.
-        CONTINUE WHEN NOT reads OR item.refers OR NOT (item.is_indexed OR item.is_key OR item.mints);
+        CONTINUE WHEN NOT reads OR item.refers OR NOT (item.is_indexed OR item.mints OR item.relkind = 'f')
+            OR item.is_inherited AND EXISTS (SELECT FROM pg_inherits AS h WHERE h.inhrelid = item.oid AND h.inhparent = ANY (seen));
         IF looked >= max_tables THEN
             unseen := unseen || format('%s (more than %s tables)', item.name, max_tables);
             CONTINUE;
         END IF;
         looked := looked + 1;
+        seen := seen || item.oid;
         BEGIN
             EXECUTE format('SELECT * FROM %s.snowflake_newest($1, $2, false, $3)', own) INTO look USING item.oid::regclass, item.attname, patience;
             unseen := unseen || look.unseen;
@@ -310,7 +349,7 @@ BEGIN
             ELSIF minted_at > latest THEN
                 found_any := true;
                 EXECUTE format('SELECT %s.snowflake_shard($1)', own) INTO shard USING newest;
-                RETURN QUERY SELECT 'columns', 'error',
+                RETURN QUERY SELECT 'columns', 'warning',
                     format('the newest id of table %s is of %s, after the horizon: what is minted then on shard %s can repeat it', item.name, minted_at, shard),
                     format('SELECT * FROM %s.snowflake_audit(%L, %L);', own, item.name, item.attname);
             END IF;
@@ -332,10 +371,10 @@ BEGIN
           JOIN pg_type AS t ON t.oid = a.atttypid
          CROSS JOIN LATERAL (
                SELECT bool_or(bound.expression = 'DEFAULT'),
-                      max((regexp_match(bound.expression, ' TO \(''(-?\d+)''\)$'))[1]::bigint),
-                      (array_agg((regexp_match(bound.expression, ' FROM \(''(-?\d+)''\)'))[1]::bigint
-                                 ORDER BY (regexp_match(bound.expression, ' TO \(''(-?\d+)''\)$'))[1]::bigint DESC NULLS LAST))[1],
-                      bool_or(bound.expression ~ ' TO \(MAXVALUE\)$')
+                      max((regexp_match(bound.expression, ' TO [(]''(-?[0-9]+)''[)]$'))[1]::bigint),
+                      (array_agg((regexp_match(bound.expression, ' FROM [(]''(-?[0-9]+)''[)]'))[1]::bigint
+                                 ORDER BY (regexp_match(bound.expression, ' TO [(]''(-?[0-9]+)''[)]$'))[1]::bigint DESC NULLS LAST))[1],
+                      bool_or(bound.expression ~ ' TO [(]MAXVALUE[)]$')
                  FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
                 -- with its relation it would wait for the relation's lock
                 CROSS JOIN LATERAL (SELECT pg_get_expr(c.relpartbound, 0)) AS bound(expression)
@@ -348,6 +387,9 @@ BEGIN
     LOOP
         EXECUTE format('SELECT %1$s.snowflake_timestamp($1) AS ends, age(%1$s.snowflake_timestamp($1) AT TIME ZONE ''UTC'', '
                        '%1$s.snowflake_timestamp($2) AT TIME ZONE ''UTC'') AS step', own) INTO last_range USING item.last_to, item.last_from;
+        IF last_range.step > interval '1 year' THEN     -- one that was there before its ids were adopted
+            last_range.step := '1 month';
+        END IF;
         IF last_range.ends < clock_timestamp() + partitions_for THEN
             found_any := true;
             RETURN QUERY SELECT 'partitions',
@@ -366,10 +408,10 @@ BEGIN
     END IF;
     message := array_to_string(unseen, ', ');
     next_step := concat_ws(' ',
-        CASE WHEN message ~ '\(locked\)' THEN 'Call it again when the tables are not locked.' END,
-        CASE WHEN message ~ '\(no index\)' THEN 'An index that begins with the column shows its greatest id.' END,
-        CASE WHEN message ~ '\(foreign table\)' THEN 'Look at foreign tables on their own servers.' END,
-        CASE WHEN (hidden <> '{}' OR message ~ '\((no privilege|row security)\)') AND NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user)
+        CASE WHEN message ~ '[(]locked[)]' THEN 'Call it again when the tables are not locked.' END,
+        CASE WHEN message ~ '[(]no index[)]' THEN 'An index that begins with the column shows its greatest id.' END,
+        CASE WHEN message ~ '[(]foreign table[)]' THEN 'Look at foreign tables on their own servers.' END,
+        CASE WHEN (hidden <> '{}' OR message ~ '[(](no privilege|row security)[)]') AND NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user)
              THEN format('To see all, call it as a superuser, or as an owner of the tables in: GRANT pg_monitor TO %I;', current_user) END);
     IF unseen <> '{}' THEN
         hidden := hidden || format('the greatest id of %s tables: %s%s', cardinality(unseen), array_to_string(unseen[:10], ', '),

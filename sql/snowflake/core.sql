@@ -375,8 +375,10 @@ CREATE FUNCTION @extschema@.snowflake_horizon(
         OUT horizon timestamptz, OUT seconds_ahead double precision,
         OUT last_renewal timestamptz, OUT last_error text,
         OUT waiting_for text, OUT waiting_since timestamptz,
-        OUT incarnation text, OUT clone_of text, OUT clone_evidence text)
+        OUT incarnation text, OUT clone_of text, OUT clone_evidence text, OUT state text)
     LANGUAGE C VOLATILE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME';
+CREATE FUNCTION @extschema@.snowflake_probe(area text) RETURNS void
+    LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 CREATE FUNCTION @extschema@.snowflake_store_layout() RETURNS void
     LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 CREATE FUNCTION @extschema@.snowflake_accept_clone() RETURNS void
@@ -385,7 +387,8 @@ CREATE FUNCTION @extschema@.snowflake_accept_clone() RETURNS void
 REVOKE EXECUTE ON FUNCTION @extschema@.snowflake_horizon(), @extschema@.snowflake_store_layout(), @extschema@.snowflake_accept_clone() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION @extschema@.snowflake_horizon() TO pg_monitor;
 
-COMMENT ON FUNCTION @extschema@.snowflake_horizon() IS 'time up to which ids may be minted, as it is on disk, and which server stored it';
+COMMENT ON FUNCTION @extschema@.snowflake_horizon() IS 'time up to which ids may be minted, as it is on disk, which server stored it, and what hinders minting';
+COMMENT ON FUNCTION @extschema@.snowflake_probe(text) IS 'called by snowflake_check';
 COMMENT ON FUNCTION @extschema@.snowflake_store_layout() IS 'called by snowflake_accept_layout';
 COMMENT ON FUNCTION @extschema@.snowflake_accept_clone() IS 'go on minting on a server that was found to be a clone';
 
@@ -398,7 +401,8 @@ CREATE FUNCTION @extschema@.snowflake_leases(OUT shard integer, OUT held boolean
 CREATE FUNCTION @extschema@.snowflake_lease_status(OUT state text, OUT holder text, OUT shards integer,
     OUT lease_until timestamptz, OUT last_answer timestamptz,
     OUT clock_ahead double precision, OUT last_error text,
-    OUT losses integer, OUT last_loss text, OUT restart_pending boolean)
+    OUT losses integer, OUT last_loss text, OUT restart_pending boolean,
+    OUT failure text, OUT next_step text)
     LANGUAGE C VOLATILE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME';
 
 REVOKE EXECUTE ON FUNCTION @extschema@.snowflake_leases(), @extschema@.snowflake_lease_status() FROM PUBLIC;

@@ -6,6 +6,8 @@ CREATE FUNCTION @extschema@.snowflake_dependents(OUT step integer, OUT object te
     RETURNS SETOF record ROWS 20
     LANGUAGE sql STABLE PARALLEL SAFE
     SET search_path = pg_catalog, pg_temp
+    SET standard_conforming_strings = on
+    SET quote_all_identifiers = off
     SET jit = off
 AS $$
     WITH RECURSIVE own(classid, objid) AS (

@@ -16,6 +16,8 @@ CREATE FUNCTION @extschema@.snowflake_change_key(relation regclass, column_name 
     RETURNS SETOF text
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
     SET search_path = pg_catalog, pg_temp
+    SET standard_conforming_strings = on
+    SET quote_all_identifiers = off
     SET row_security = off
     SET jit = off
 AS $$
@@ -297,6 +299,25 @@ BEGIN
                                  column_name, class.relname),
                 DETAIL = format('Its greatest id is %s, and the least that could be minted now is %s.', greatest, least),
                 HINT = 'Choose a layout (snowflake.layout) in which the existing ids lie in the past.';
+        END IF;
+
+        -- They need a partition, too.
+        SELECT max(bound.ends[2]::bigint) AS last_to INTO todo
+          FROM pg_partitioned_table AS p
+          JOIN pg_inherits AS i ON i.inhparent = p.partrelid
+          JOIN pg_class AS c ON c.oid = i.inhrelid
+         CROSS JOIN LATERAL (SELECT pg_get_expr(c.relpartbound, c.oid) AS expression) AS e
+         CROSS JOIN LATERAL (SELECT regexp_match(e.expression, '^FOR VALUES FROM [(](.*)[)] TO [(]''?(-?[0-9]+)''?[)]$') AS ends) AS bound
+         WHERE p.partrelid = relation AND p.partstrat = 'r' AND p.partnatts = 1 AND p.partattrs[0] = key.attnum
+        HAVING bool_and(bound.ends IS NOT NULL);
+        IF todo.last_to <= least THEN
+            EXECUTE format('SELECT %s.snowflake_floor(date_trunc(''month'', now() AT TIME ZONE ''UTC'') AT TIME ZONE ''UTC'' + interval ''2 months'')', own) INTO probe;
+            RAISE object_not_in_prerequisite_state USING
+                MESSAGE = format('table "%s" has no partition for the ids that column "%s" would mint', class.relname, column_name),
+                DETAIL = format('The partitions end before id %s, and the least that could be minted now is %s.', todo.last_to, least),
+                HINT = format('Make one that reaches into the month after next, and later ones by snowflake_make_partitions(): '
+                              'CREATE TABLE %s.%I PARTITION OF %s FOR VALUES FROM (%s) TO (%s);',
+                              class.schema, left(class.relname, 50) || '_adopted', relation, todo.last_to, probe);
         END IF;
     END IF;
 

@@ -14,6 +14,8 @@ CREATE FUNCTION @extschema@.snowflake_layout_dependents(
     RETURNS SETOF record ROWS 20
     LANGUAGE sql STABLE PARALLEL SAFE
     SET search_path = pg_catalog, pg_temp
+    SET standard_conforming_strings = on
+    SET quote_all_identifiers = off
     SET jit = off
 AS $$
     WITH RECURSIVE member(classid, objid) AS (
@@ -161,6 +163,8 @@ CREATE FUNCTION @extschema@.snowflake_accept_layout(allow_misplaced_rows boolean
     RETURNS SETOF record ROWS 20
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
     SET search_path = pg_catalog, pg_temp
+    SET standard_conforming_strings = on
+    SET quote_all_identifiers = off
 AS $$
 DECLARE
     own        regnamespace;   -- the extension's schema

@@ -16,6 +16,8 @@ CREATE FUNCTION @extschema@.snowflake_make_partitions(parent regclass, start_tim
     RETURNS SETOF regclass
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
     SET search_path = pg_catalog, pg_temp
+    SET standard_conforming_strings = on
+    SET quote_all_identifiers = off
 AS $$
 DECLARE
     own        regnamespace;   -- the extension's schema

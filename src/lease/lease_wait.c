@@ -30,6 +30,9 @@
 /* An attempt that ended so lately tells a caller what another would. */
 #define FRESH_US USECS_PER_SEC
 
+/* How long one that only looks waits for an attempt to end. */
+#define CHECK_PATIENCE_US (10 * USECS_PER_SEC)
+
 #define CLOCK_HINT \
 	"Check the time synchronization of this server and of the registry's."
 
@@ -47,16 +50,44 @@ describe_held(const LeaseTable *table)
 					leases_text(shard, table->count));
 }
 
-/* What any user may know of a failure. */
-static const char *const class_of_failure[] = {
-	[REGISTRY_ANSWERED] = "the registry answers",
-	[REGISTRY_AWAY] = "the registry cannot be reached",
-	[REGISTRY_SILENT] = "the registry does not answer",
-	[REGISTRY_REFUSED] = "the registry refuses this server",
-	[REGISTRY_CLOSED] = "the registry is not open",
-	[REGISTRY_INVALID] = "the registry's answer is not valid",
-	[REGISTRY_UNSTORED] = "this server could not store its leases",
+/* Of each kind of failure: a code, what any user may know, and what to do. */
+static const struct
+{
+	const char *code;
+	const char *what;
+	const char *way_out; /* where the failure itself has no hint */
+} of_failure[] = {
+	[REGISTRY_ANSWERED] = {NULL, "the registry answers", NULL},
+	[REGISTRY_AWAY] = {"away", "the registry cannot be reached",
+					   "Check that the registry runs, and try "
+					   "\"snowflake.registry\" from this server: psql "
+					   "'host=... dbname=... user=...'"},
+	[REGISTRY_SILENT] = {"silent", "the registry does not answer",
+						 "Look whether the registry hangs, or the network."},
+	[REGISTRY_REFUSED] = {"refused", "the registry refuses this server",
+						  "Do in the registry what these words ask for: "
+						  "doc/failures.md#the-registry-is-away."},
+	[REGISTRY_CLOSED] = {"closed", "the registry is not open", NULL},
+	[REGISTRY_INVALID] = {"invalid", "the registry's answer is not valid",
+						  "Look at what \"snowflake.registry\" names: it is "
+						  "another program, or its functions were changed."},
+	[REGISTRY_UNSTORED] = {"unstored",
+						   "this server could not store its leases",
+						   "Remove the cause, such as a full disk."},
 };
+
+const char *
+lease_failure_code(const RegistryFailure *failure)
+{
+	return of_failure[failure->kind].code;
+}
+
+const char *
+lease_failure_way_out(const RegistryFailure *failure)
+{
+	return failure->hint[0] != '\0' ? failure->hint :
+									  of_failure[failure->kind].way_out;
+}
 
 /*
  * May the session know of other servers, and of what the registry says?  In a
@@ -88,7 +119,7 @@ report_registry(const RegistryFailure *failure, TimestampTz end)
 	ereport(ERROR,
 			(errcode(ERRCODE_SYSTEM_ERROR),
 			 errmsg("cannot mint snowflake ids: %s",
-					class_of_failure[failure->kind]),
+					of_failure[failure->kind].what),
 			 errdetail("%s", is_admin ? words : ended),
 			 errdetail_log("%s", words),
 			 is_admin && failure->hint[0] != '\0' ?
@@ -388,9 +419,12 @@ find_held(const LeaseTable *table, int32 shard)
 	return found;
 }
 
-/* Raise an error if waiting does not help. */
+/*
+ * Raise an error if waiting does not help.  Does the report tell what another attempt
+ * would, and how long has the caller waited?
+ */
 static void
-report_hopeless(const WorkerWait *wait, LeaseTable *table, int32 shard)
+report_hopeless(LeaseTable *table, int32 shard, bool fresh, int64 waited_us)
 {
 	const LeaseReport *report = &table->report;
 	const HeldLease	  *held = find_held(table, shard);
@@ -402,14 +436,14 @@ report_hopeless(const WorkerWait *wait, LeaseTable *table, int32 shard)
 		return;
 	if (report->failure.kind != REGISTRY_ANSWERED)
 		report_registry(&report->failure, table->end);
-	if (!is_fresh(wait, table))
+	if (!fresh)
 		return;
 	if (is_open && report->answered_at != 0)
 		report_over(report, now, table->end);
 	if (held != NULL && !is_open)
 	{
 		/* its clock may be about to reach the lease */
-		if (wait->waited_us >= settings_clock_tolerance_ms * US_PER_MS)
+		if (waited_us >= settings_clock_tolerance_ms * US_PER_MS)
 			report_not_open(report, now, &held->lease);
 		return;
 	}
@@ -465,9 +499,55 @@ lease_wait(WorkerWait *wait, int32 shard)
 	if (worker_begin_wait(leases_worker(), wait))
 		return;
 	table = leases_copy();
-	report_hopeless(wait, table, shard);
+	report_hopeless(table, shard, is_fresh(wait, table), wait->waited_us);
 	pfree(table);
 	wait_for_attempt(wait);
+}
+
+/* Are there leases in force that this session could mint with? */
+static bool
+is_covered(const LeaseTable *table)
+{
+	const HeldLease *held = find_held(table, ANY_SHARD);
+
+	return held != NULL && held->is_counted &&
+		   GetCurrentTimestamp() < table->end;
+}
+
+/*
+ * Raise the error of a call that needs a lease, if there is one.  Without patience, go
+ * by the last report; with it, wait for another, as the call would.
+ */
+void
+lease_check(bool patient)
+{
+	WorkerWait	wait = {0};
+	LeaseTable *table;
+
+	if (!leases_are_on() || !bounds_are_known())
+		return;
+	table = leases_copy();
+	if (is_covered(table))
+		return;
+	worker_check(leases_worker(), patient);
+	if (!patient)
+	{
+		report_hopeless(table, ANY_SHARD,
+						pg_atomic_read_u64(&table->worker.attempts) > 0,
+						PG_INT64_MAX);
+		return;
+	}
+	(void) worker_begin_wait(leases_worker(), &wait);
+	while (!is_covered(table))
+	{
+		report_hopeless(table, ANY_SHARD,
+						is_fresh(&wait, table) ||
+							wait.waited_us > CHECK_PATIENCE_US,
+						wait.waited_us);
+		wait_for_attempt(&wait);
+		table = leases_copy();
+	}
+	ConditionVariableCancelSleep();
 }
 
 /*

@@ -7,5 +7,8 @@
 extern void		   lease_wait(WorkerWait *wait, int32 shard);
 extern Reservation lease_wait_for_reservation(int32 shard);
 extern int64	   lease_clock_ahead_us(const LeaseReport *report);
+extern void		   lease_check(bool patient);
+extern const char *lease_failure_code(const RegistryFailure *failure);
+extern const char *lease_failure_way_out(const RegistryFailure *failure);
 
 #endif /* SNOWFLAKE_LEASE_WAIT_H */

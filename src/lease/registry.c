@@ -195,6 +195,7 @@ note_error(const PGresult *result, RegistryFailure *failure)
 	const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
 	const char *detail = PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
 	const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+	bool is_of_function = PQresultErrorField(result, PG_DIAG_CONTEXT) != NULL;
 
 	if (message == NULL)
 	{
@@ -205,7 +206,7 @@ note_error(const PGresult *result, RegistryFailure *failure)
 						 "the registry refused: %s%s%s", message,
 						 detail != NULL ? ". " : "",
 						 detail != NULL ? detail : "");
-	if (state != NULL && strcmp(state, "42501") == 0)
+	if (state != NULL && strcmp(state, "42501") == 0 && !is_of_function)
 		registry_hint(failure,
 					  "Run SELECT %s.snowflake_registry_grant('%s') in "
 					  "database \"%s\" of the registry's server.",

@@ -152,6 +152,34 @@ INSERT INTO logs VALUES ('2026-02-02') RETURNING tableoid::regclass, id > 2 AS m
 SELECT count(*) FROM logs JOIN notes ON id = log;
 DROP TABLE logs, notes;
 
+-- a table partitioned by its serial ids, with no partition for those that are minted; the hint
+-- leads out
+CREATE TABLE clicks (id bigserial PRIMARY KEY) PARTITION BY RANGE (id);
+CREATE TABLE clicks_1 PARTITION OF clicks FOR VALUES FROM (0) TO (1000000);
+INSERT INTO clicks DEFAULT VALUES;
+\set VERBOSITY terse
+SELECT * FROM snowflake_adopt('clicks', 'id', 5, column_type => 'bigint');
+SELECT * FROM snowflake_adopt('clicks', 'id', 5, false, 'bigint');
+\set VERBOSITY default
+DO $$
+DECLARE
+    hint text;
+BEGIN
+    PERFORM snowflake_adopt('clicks', 'id', 5, column_type => 'bigint');
+EXCEPTION WHEN object_not_in_prerequisite_state THEN
+    GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
+    EXECUTE substring(hint FROM 'CREATE TABLE .*;');
+END
+$$;
+SELECT * FROM snowflake_adopt('clicks', 'id', 5, false, 'bigint');
+INSERT INTO clicks DEFAULT VALUES RETURNING tableoid::regclass, id > 1000000 AS minted;
+SELECT area, state FROM snowflake_check(partitions_for => '100 days') WHERE area IN ('columns', 'partitions');
+SELECT rtrim(next_step, ';') AS make FROM snowflake_check(partitions_for => '100 days') WHERE area = 'partitions' \gset
+SELECT count(*) >= 3 AS made FROM (:make) AS made;
+SELECT area, state FROM snowflake_check(partitions_for => '100 days') WHERE area IN ('columns', 'partitions');
+CREATE TABLE clicks_rest PARTITION OF clicks DEFAULT;
+DROP TABLE clicks;
+
 -- a table with children
 CREATE TABLE animals (id serial PRIMARY KEY, name text);
 CREATE TABLE dogs () INHERITS (animals);

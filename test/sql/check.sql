@@ -24,8 +24,26 @@ SELECT bool_and(finding <> '' AND (state = 'ok') = (next_step IS NULL)) AS all_s
 SET snowflake.shards = '';
 SELECT state, finding, next_step FROM snowflake_check() WHERE area = 'shards';
 SET snowflake.shards = 'auto';
-SELECT state, finding, next_step FROM snowflake_check() WHERE area = 'leases';
+SELECT state, finding FROM snowflake_check() WHERE area = 'shards';
+ALTER TABLE comments ALTER id SET DEFAULT snowflake_nextval(6);
+SET snowflake.shards = '';
+SELECT state FROM snowflake_check() WHERE area = 'shards'; -- some DEFAULT needs one
+ALTER TABLE photos ALTER id SET DEFAULT snowflake_nextval(5);
+SELECT state, finding FROM snowflake_check() WHERE area = 'shards';
+ALTER TABLE photos ALTER id SET DEFAULT snowflake_nextval();
+ALTER TABLE comments ALTER id SET DEFAULT snowflake_nextval();
 SET snowflake.shards = '5';
+ALTER TABLE comments ALTER id SET DEFAULT snowflake_nextval(6);
+SELECT area, state, finding, next_step FROM snowflake_check() WHERE state <> 'ok';
+INSERT INTO comments DEFAULT VALUES;
+SELECT next_step FROM snowflake_check() WHERE area = 'columns' \gexec
+SELECT count(*) FROM snowflake_check() WHERE state <> 'ok';
+-- a database's and a role's own, which a dump brings
+CREATE ROLE "regress Anna";
+ALTER ROLE "regress Anna" SET snowflake.shards = '6,8';
+ALTER ROLE "regress Anna" IN DATABASE :"DBNAME" SET snowflake.shards = '7';
+SELECT state, finding, next_step FROM snowflake_check() WHERE area = 'settings';
+DROP ROLE "regress Anna";
 
 -- columns without a DEFAULT, foreign keys with one, sequences and identities that were left
 ALTER TABLE photos ALTER id DROP DEFAULT;
@@ -52,6 +70,31 @@ INSERT INTO photos VALUES (snowflake_encode('2060-01-01Z', 5, 0));
 :columns;
 DELETE FROM photos WHERE id > now() + interval '1 day';
 DROP TABLE heap;
+
+-- ids of tomorrow wherever they are: in the middle of a key, without an index that leads to
+-- them, in a child alone, under a domain that mints
+CREATE DOMAIN own_id AS snowflake DEFAULT snowflake_nextval();
+CREATE DOMAIN sub_id AS own_id;
+CREATE DOMAIN plain_id AS bigint;
+CREATE TABLE of_tenant (tenant integer, id snowflake, PRIMARY KEY (tenant, id));
+CREATE TABLE by_brin (id snowflake);
+CREATE INDEX ON by_brin USING brin (id int8_minmax_ops);
+CREATE TABLE bare_parent (id plain_id);
+CREATE TABLE child (PRIMARY KEY (id)) INHERITS (bare_parent);
+ALTER TABLE child ALTER id SET DEFAULT snowflake_nextval();
+CREATE TABLE parent (id snowflake PRIMARY KEY DEFAULT snowflake_nextval());
+CREATE TABLE other_child (PRIMARY KEY (id)) INHERITS (parent);
+CREATE TABLE of_domain (id own_id PRIMARY KEY);
+CREATE TABLE of_sub (id sub_id PRIMARY KEY);
+INSERT INTO of_tenant VALUES (1, snowflake_encode('2060-01-01Z', 5, 0));
+INSERT INTO by_brin SELECT id FROM of_tenant;
+INSERT INTO child SELECT id FROM of_tenant;
+INSERT INTO other_child SELECT id FROM of_tenant;
+INSERT INTO of_domain SELECT id FROM of_tenant;
+INSERT INTO of_sub SELECT id FROM of_tenant;
+SELECT area, state, finding, next_step FROM snowflake_check() WHERE state <> 'ok' ORDER BY area, finding COLLATE "C";
+DROP TABLE of_tenant, by_brin, bare_parent, child, parent, other_child, of_domain, of_sub;
+DROP DOMAIN plain_id, own_id, sub_id;
 
 -- partitions
 CREATE TABLE clicks (id snowflake PRIMARY KEY DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);

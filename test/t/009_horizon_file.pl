@@ -312,7 +312,7 @@ $node->restart;
 # --- a server without room for the worker
 $node->append_conf('postgresql.conf', 'max_worker_processes = 0');
 $node->restart;
-fails_with($node, $mint, '55000', qr/snowflake's background worker is not running.*HINT:  Raise "max_worker_processes"/s,
+fails_with($node, $mint, '55000', qr/snowflake's background worker is not running.*HINT:  Set "max_worker_processes" to \d+ or more/s,
 	'no worker: an error says what to raise');
 $node->stop;
 

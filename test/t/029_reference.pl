@@ -203,6 +203,16 @@ is_deeply([ sort grep { !$is_server_s{$_} } keys %entries ], [ sort 'Operators',
 my @kinds = map { $_->[0] } members(q{SELECT DISTINCT classid::regclass FROM member ORDER BY 1});
 is("@{[ sort @kinds ]}", 'pg_cast pg_class pg_opclass pg_operator pg_opfamily pg_proc pg_type', 'and the extension has objects of no other kind');
 
+# --- Wait events and settings are those of the code, both ways; alerts are 042_monitoring.pl's
+
+my $sources = join('', map { slurp_file($_) } glob("$FindBin::RealBin/../../src/*.c $FindBin::RealBin/../../src/lease/*.c"));
+my %events = map { $_ => 1 } $sources =~ /\bWaitName\s+\w+ = \{"(Snowflake\w+)"/g;
+is_deeply([ sort $entries{'Wait events'} =~ /^- `(\w+)`:/mg ], [ sort keys %events ], 'the wait events');
+my %told = map { $_ => 1 } page_text('doc/monitoring/postgres_exporter.yaml') =~ /\b(Snowflake\w+)\b/g;
+is_deeply([ sort grep { !/^Snowflake$/ } keys %told ], [ sort keys %events ], 'which the exporter names');
+is_deeply([ sort $main =~ /^\| `(snowflake\.\w+)` \|/mg ],
+	[ split(/\n/, $node->safe_psql('postgres', q{SELECT name FROM pg_settings WHERE name LIKE 'snowflake.%' ORDER BY name})) ], 'the settings');
+
 # --- The list at the top has all entries, in their order
 
 my ($contents) = $main =~ /\A(.*?)^## /ms;

@@ -82,6 +82,25 @@ for my $pod ('ids', 'ids-', 'ids-x7', 'ids-0-a')
 	ok(!-e $conf, 'and writes nothing');
 }
 
+# Cut off anywhere, they leave the file as it was: on a server that is not named, and killed in
+# any command that they call.
+for my $script ($by_list, $by_pod)
+{
+	for my $cut ('', grep { $script =~ /\b$_\b/ } 'hostname', 'awk', 'mv')
+	{
+		my $stubs = PostgreSQL::Test::Utils::tempdir();
+
+		unlink $conf;
+		append_to_file($conf, "snowflake.shards = '99'\n");
+		append_to_file("$stubs/$_", $_ eq $cut ? "#!/bin/sh\nkill -KILL \$PPID\n" : "#!/bin/sh\necho nobody\n") for grep { $_ } 'hostname', $cut;
+		chmod(0755, glob("$stubs/*"));
+		local $ENV{PATH} = "$stubs:$ENV{PATH}";
+		local $ENV{PER_POD} = 4;
+		IPC::Run::run([ 'sh', '-c', "cd '$data' && $script" ], '>', \my $out, '2>', \my $err);
+		is(slurp_file($conf), "snowflake.shards = '99'\n", 'the file of shards stays' . ($cut && ", cut off in $cut"));
+	}
+}
+
 # --- on the command line, which goes before files and ALTER SYSTEM
 append_to_file($conf, "snowflake.shards = '99'\n");
 $node->safe_psql('postgres', "ALTER SYSTEM SET snowflake.shards = '98'");

@@ -1,0 +1,390 @@
+# Each state of test/perl/States.pm is brought about by its cause.  What an INSERT says,
+# what snowflake_check() finds, and which alerts fire is what stands there, and every other
+# alert is quiet.  Then the next step is followed, and all is well.
+#
+# To try some of them, give a pattern of their names in SNOWFLAKE_STATES.
+#
+# Majors: ends
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
+use Alerts;
+use LeaseTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use SnowflakeTest;
+use States;
+use Test::More;
+use Time::HiRes qw(time);
+
+my %state = map { $_->{name} => $_ } @States::states;
+my %tried;
+my $only = $ENV{SNOWFLAKE_STATES};
+
+is(States::with_table(page_text('doc/states.md')), page_text('doc/states.md'), 'the page has the table');
+
+# --- Servers
+
+my %offset;    # of their clocks
+
+sub furnish
+{
+	my ($node) = @_;
+
+	$node->safe_psql('postgres', 'CREATE ROLE exporter LOGIN IN ROLE pg_monitor; CREATE TABLE photos (id snowflake PRIMARY KEY DEFAULT snowflake_nextval())');
+	return $node;
+}
+
+sub start
+{
+	my ($node) = @_;
+	return start_with_clock($node, $offset{ $node->name } // 0, disk => 1);
+}
+
+sub restart
+{
+	my ($node, $conf) = @_;
+
+	$node->append_conf('postgresql.conf', $conf) if $conf;
+	$node->stop;
+	start($node);
+	return;
+}
+
+sub reconfigure
+{
+	my ($node, $conf) = @_;
+
+	$node->append_conf('postgresql.conf', $conf);
+	reload($node);
+	return;
+}
+
+sub move_clock
+{
+	my ($node, $seconds) = @_;
+
+	$offset{ $node->name } += $seconds;
+	set_clock($node, $offset{ $node->name });
+	return;
+}
+
+# --- What a server says
+
+my $insert = 'INSERT INTO photos DEFAULT VALUES';
+
+sub said_by_insert
+{
+	my ($node, $statement) = @_;
+	my ($status, $out, $err) = $node->psql('postgres', "SET statement_timeout = '6s';\n" . ($statement // $insert));
+
+	return $err;
+}
+
+sub findings
+{
+	my ($node) = @_;
+	my $found = $node->safe_psql('postgres',
+		q{SELECT area, state, finding, next_step FROM snowflake_check() WHERE state <> 'ok' AND area <> 'visibility'});
+
+	return map { [ split(/\|/, $_) ] } split(/\n/, $found);
+}
+
+sub areas
+{
+	return join(', ', map { "$_->[0] $_->[1]" } @_);
+}
+
+# Is it in the state, and told so?  "cause" and "mend" are code; mend gets the next step of
+# the first finding.  "finding": what that is, if not what the INSERT says.  "statement": in place of the INSERT; "leads_on": to another state.
+sub in_state
+{
+	my ($node, $name, %with) = @_;
+	my $state = $state{$name} or die "no state $name";
+	my @expected = @{ $state->{finds} // [] };
+	my $pattern = States::pattern($state->{says} // '');
+	my ($said, @found, $before);
+
+	$tried{$name} = 1;
+	return if $only && $name !~ /$only/;
+	$before = metrics_of($node) unless $with{is_new};
+	$with{cause}->() if $with{cause};
+	$before //= metrics_of($node);
+
+	# some causes show after a while
+	my $says = wait_for(sub { $said = said_by_insert($node, $with{statement}); $state->{says} ? $said =~ $pattern : $said eq '' });
+	ok($says, "$name: what an INSERT says") or diag($said);
+	# calls that wait do so for as long as it takes to look
+	my $waits = ($state->{says} // '') =~ /statement timeout/ ? start_session($node, $insert) : undef;
+	my $finds = wait_for(sub { @found = findings($node); areas(@found) eq join(', ', @expected) });
+	ok($finds, "$name: what snowflake_check() finds") or diag(join("\n", map { join('|', @$_) } @found));
+	like($found[0][2] // '', $with{finding}, "$name: and what that says") if $with{finding};
+	like($found[0][3] // '', States::pattern($state->{step}), "$name: and the next step") if $state->{step};
+
+	my @alerts = @{ $state->{alerts} // [] };
+	my $by_name = $node->safe_psql('postgres', 'SHOW server_version_num') >= 170000;
+	@alerts = grep { my $alert = $_; $by_name || !grep { $alert eq $_ } @States::by_wait } @alerts;
+	my $now = metrics_of($node);
+	is(join(' ', alerts_of($before, $now, time() + ($offset{ $node->name } // 0))), join(' ', @alerts), "$name: alerts");
+	is(join(' ', @{ $now->{failed} }), '', "$name: the exporter can ask") unless $with{is_blind};
+	return unless $with{mend};
+
+	$with{mend}->($found[0][3]);
+	finish_session($waits) if $waits;
+	return if $with{leads_on};
+	ok(wait_for(sub { $said = said_by_insert($node, $with{statement}); $said eq '' }), "$name: mended") or diag($said);
+	my @left = $with{leaves} // ();
+	ok(wait_for(sub { @found = findings($node); areas(@found) eq join(', ', @left) }), "$name: nothing is left") or diag(join("\n", map { join('|', @$_) } @found));
+	$now = metrics_of($node);
+	is(join(' ', alerts_of($now, $now, time() + ($offset{ $node->name } // 0))), '', "$name: no alert is left");
+	return;
+}
+
+# The statement of a next step that matches.
+sub statement_of
+{
+	my ($step, $pattern) = @_;
+	my ($statement) = $step =~ /($pattern.*?;)/ or die "no statement in: $step";
+
+	return $statement;
+}
+
+# --- A primary server, and what is made from it
+
+my $node = new_server('plain', clock => 1, init => { allows_streaming => 1 }, conf => <<'CONF');
+snowflake.shards = '5'
+max_prepared_transactions = 5
+max_wal_senders = 5
+log_min_messages = warning
+CONF
+furnish($node);
+set_disk($node, '');
+restart($node);
+said_by_insert($node);
+in_state($node, 'a primary server');
+
+$node->backup('base');
+for my $of ([ 'clone', 'off', 'a restored backup' ], [ 'refused', 'on', 'with snowflake.refuse_clone = on' ])
+{
+	my ($name, $refuse, $state) = @$of;
+	my $clone = PostgreSQL::Test::Cluster->new($name);
+
+	$clone->init_from_backup($node, 'base');
+	$clone->append_conf('postgresql.conf', "snowflake.refuse_clone = $refuse");
+	start($clone);
+	in_state($clone, $state, mend => sub { $clone->safe_psql('postgres', 'SELECT ' . ($_[0] =~ /(snowflake_accept_clone\(\))/)[0]) });
+	$clone->stop;
+}
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($node, 'base', has_streaming => 1);
+start($standby);
+$node->wait_for_catchup($standby);
+in_state($standby, 'a standby');
+$standby->promote;
+in_state($standby, 'a standby that was promoted');
+$standby->stop;
+
+# --- the horizon and its worker
+
+my $horizon = $node->data_dir . '/snowflake.horizon';
+
+in_state($node, 'the disk is full', cause => sub { set_disk($node, 'write=ENOSPC') }, mend => sub { set_disk($node, '') });
+in_state($node, 'no synchronous standby answers',
+	cause => sub { reconfigure($node, q{synchronous_standby_names = 'nobody'}) },
+	mend => sub { reconfigure($node, q{synchronous_standby_names = ''}) });
+my $worker = sub { $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'snowflake horizon'}) };
+in_state($node, 'the worker is stopped (SIGSTOP)',
+	finding => qr/snowflake's background worker has not answered for [56]\.\d s/,
+	cause => sub { kill 'STOP', $worker->() },
+	mend => sub { kill 'CONT', $node->safe_psql('postgres', statement_of($_[0], 'SELECT pid')) });
+in_state($node, 'a disk of which each write takes 1.5 s', cause => sub { set_disk($node, 'fsync_ms=1500') }, mend => sub { set_disk($node, '') });
+
+# Another horizon file, of a server that was stopped.
+sub change_horizon
+{
+	my ($change) = @_;
+
+	$node->stop;
+	my $bytes = slurp_file($horizon);
+	$change->(\$bytes);
+	unlink $horizon;
+	append_to_file($horizon, $bytes);
+	start($node);
+	return;
+}
+in_state($node, 'a byte of snowflake.horizon is damaged',
+	cause => sub { change_horizon(sub { substr(${ $_[0] }, 20, 1) ^= "\xff" }) },
+	mend => sub { unlink($node->data_dir . '/' . ($_[0] =~ /remove file "([\w.]+)"/)[0]) });
+my $good;
+in_state($node, 'snowflake.horizon is of a later version',
+	cause => sub { change_horizon(sub { $good = ${ $_[0] }; substr(${ $_[0] }, 4, 4) = pack('L', 99) }) },
+	mend => sub { unlink $horizon; append_to_file($horizon, $good) });
+in_state($node, 'max_worker_processes is 0',
+	cause => sub { restart($node, 'max_worker_processes = 0') },
+	mend => sub { restart($node, 'max_worker_processes = ' . ($_[0] =~ /to (\d+) or more/)[0]) });
+restart($node, 'max_worker_processes = 20');
+
+# --- the library, the layout, shards
+
+in_state($node, 'the library is not preloaded',
+	is_blind => 1,
+	cause => sub { restart($node, q{shared_preload_libraries = ''}) },
+	mend => sub { restart($node, q{shared_preload_libraries = } . ($_[0] =~ /Add ('\w+')/)[0]) });
+in_state($node, 'snowflake.layout is another one',
+	cause => sub { restart($node, q{snowflake.layout = 'discord'}) },
+	mend => sub { restart($node, q{snowflake.layout = 'twitter'}) });
+in_state($node, 'a change of snowflake.layout waits for a restart',
+	cause => sub { reconfigure($node, q{snowflake.layout = 'discord'}) },
+	mend => sub { reconfigure($node, q{snowflake.layout = 'twitter'}) });
+in_state($node, 'snowflake.shards is empty',
+	cause => sub { reconfigure($node, q{snowflake.shards = ''}) },
+	mend => sub { reconfigure($node, q{snowflake.shards = } . ($_[0] =~ /such as ('\d+')/)[0]) });
+in_state($node, 'a DEFAULT came from another server',
+	cause => sub { $node->safe_psql('postgres', 'ALTER TABLE photos ALTER id SET DEFAULT snowflake_nextval(6)') },
+	mend => sub { $node->safe_psql('postgres', $_[0]) });
+in_state($node, 'a dump brought ALTER DATABASE ... SET snowflake.shards',
+	cause => sub { $node->safe_psql('postgres', q{ALTER DATABASE postgres SET snowflake.shards = '6'}) },
+	mend => sub { $node->safe_psql('postgres', statement_of($_[0], 'ALTER DATABASE')) });
+
+# --- tables, and the feed
+
+in_state($node, 'a table has an id of 2060',
+	cause => sub { $node->safe_psql('postgres', q{INSERT INTO photos VALUES (snowflake_encode('2060-01-01Z', 5, 0))}) },
+	mend => sub {
+		like($node->safe_psql('postgres', $_[0]), qr/2060-01-01/, 'the audit shows it');
+		$node->safe_psql('postgres', q{DELETE FROM photos WHERE id > now() + interval '1 day'});
+	});
+in_state($node, 'the last partition has ended',
+	statement => 'INSERT INTO clicks DEFAULT VALUES',
+	cause => sub {
+		$node->safe_psql('postgres', q{CREATE TABLE clicks (id snowflake PRIMARY KEY DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
+			SELECT snowflake_make_partitions('clicks', '2026-01-01Z', '2026-02-01Z', '1 month')});
+	},
+	mend => sub { $node->safe_psql('postgres', $_[0]) });
+in_state($node, 'a prepared transaction is forgotten',
+	cause => sub {
+		$node->safe_psql('postgres', "BEGIN; $insert; PREPARE TRANSACTION 'forgotten'");
+		move_clock($node, 900);
+	},
+	mend => sub { $node->safe_psql('postgres', statement_of($_[0], 'ROLLBACK PREPARED')) });
+my $open;
+in_state($node, 'a transaction that has minted is open',
+	cause => sub {
+		$open = start_session($node, "BEGIN; $insert;\n\\! sleep 600\n");
+		wait_until($node, q{SELECT EXISTS (SELECT FROM snowflake_unsettled)}) or die;
+		move_clock($node, 900);
+	},
+	mend => sub { $node->safe_psql('postgres', statement_of($_[0], 'SELECT pg_terminate_backend')) });
+$open->{run}->signal('KILL');
+finish_session($open);
+
+# --- the clock
+
+in_state($node, 'the clock is set back', cause => sub { said_by_insert($node); move_clock($node, -3600) }, mend => sub { move_clock($node, 3600) });
+in_state($node, 'the clock was ahead, and is right again',
+	cause => sub { move_clock($node, 7200); said_by_insert($node); move_clock($node, -7200) },
+	mend => sub { move_clock($node, 7200) });
+in_state($node, 'a crash, with snowflake.reserve = 60s',
+	cause => sub {
+		reconfigure($node, q{snowflake.reserve = '60s'});
+		wait_until($node, q{SELECT seconds_ahead > 45 FROM (SELECT snowflake_nextval()) AS minted, snowflake_horizon()}) or die;
+		$node->kill9;
+		wait_for(sub { $node->{_pid} = undef; start_with_clock($node, $offset{plain}, disk => 1, fail_ok => 1) }) or die;
+	},
+	mend => sub { move_clock($node, 120) });
+$node->stop;
+
+# --- a layout that ends in 2028, and whose timestamp can be made longer
+
+my $short = new_server('short', clock => 1, conf => "snowflake.shards = '5'\nsnowflake.layout = 'epoch=2024-01-01T00:00:00Z unit=1s fields=timestamp:27,shard:5,sequence:5'\n");
+furnish($short);
+in_state($short, 'the layout expires within a year', cause => sub { $offset{short} = 1_830_000_000 - time(); move_clock($short, 0) });
+in_state($short, 'the layout has expired',
+	cause => sub { $offset{short} = 1_850_000_000 - time(); move_clock($short, 0) },
+	mend => sub {
+		set_disk($short, '');
+		restart($short, "snowflake.layout = 'epoch=2024-01-01T00:00:00Z unit=1s fields=timestamp:37,shard:5,sequence:5'");
+		$short->safe_psql('postgres', 'SELECT snowflake_accept_layout()');
+	});
+$short->stop;
+
+# --- a first start without a worker
+
+my $first = PostgreSQL::Test::Cluster->new('first');
+$first->init;
+$first->append_conf('postgresql.conf', "snowflake.shards = '5'\nmax_worker_processes = 0\n");
+start($first);
+$first->safe_psql('postgres', 'CREATE EXTENSION snowflake');
+furnish($first);
+in_state($first, 'it is at the first start', mend => sub { restart($first, 'max_worker_processes = ' . ($_[0] =~ /to (\d+) or more/)[0]) });
+$first->stop;
+
+# --- leases
+
+my $registry = new_registry('registry');
+my $paris = leasing_server('paris', $registry, '4', '20s', init => { allows_streaming => 1 }, conf => "max_wal_senders = 5\n");
+furnish($paris);
+is_holding($paris, '4', 'it leases');
+in_state($paris, 'a server that leases');
+$paris->backup('base');
+my $follower = PostgreSQL::Test::Cluster->new('follower');
+$follower->init_from_backup($paris, 'base', has_streaming => 1);
+$follower->start;
+$paris->wait_for_catchup($follower);
+in_state($follower, 'its standby');
+$follower->stop;
+
+in_state($paris, 'the role may not lease',
+	cause => sub {
+		$registry->safe_psql('postgres', q{REVOKE ALL ON ALL FUNCTIONS IN SCHEMA public FROM ids});
+		wait_until($paris, q{SELECT failure = 'refused' FROM snowflake_lease_status()}) or die;
+	},
+	mend => sub { $registry->safe_psql('postgres', ($_[0] =~ /Run (SELECT \S+)/)[0]) });
+change_settings($paris, lease => '60s');
+wait_until($paris, q{SELECT lease_until > now() + interval '30 s' FROM snowflake_lease_status()}) or die;
+in_state($paris, 'the registry is away',
+	cause => sub {
+		$registry->stop('immediate');
+		change_settings($paris, lease => '59s');
+		wait_until($paris, q{SELECT failure = 'away' FROM snowflake_lease_status()}) or die;
+	});
+in_state($paris, 'and the lease has ended',
+	cause => sub { wait_until($paris, q{SELECT state = 'ended' FROM snowflake_lease_status()}) or die },
+	mend => sub { $registry->start });
+
+my $tokyo;
+in_state(
+	$tokyo = furnish(leasing_server('tokyo', $registry, '4', '20s')), 'another server has the shard',
+	mend => sub { change_settings($tokyo, shards => '7') },
+	leads_on => 1,
+	cause => sub { $registry->safe_psql('postgres', q{SELECT snowflake_registry_reserve(7, 'the test')}) });
+in_state($tokyo, 'the shard is reserved', mend => sub { $registry->safe_psql('postgres', 'SELECT ' . ($_[0] =~ /(snowflake_registry_unreserve\()/)[0] . '7)') });
+in_state($tokyo, 'a lease was lost',
+	cause => sub {
+		$registry->safe_psql('postgres', 'UPDATE snowflake_registry_shards SET holder = (SELECT holder FROM snowflake_registry_shards WHERE shard = 4) WHERE shard = 7');
+		change_settings($tokyo, shards => '7,8', lease => '19s');
+		wait_until($tokyo, 'SELECT losses > 0 FROM snowflake_lease_status()') or die;
+		change_settings($tokyo, shards => '8');
+	},
+	mend => sub { $tokyo->restart });
+$registry->safe_psql('postgres', 'CREATE DATABASE second');
+in_state($tokyo, 'the registry\'s database has no extension',
+	cause => sub { $tokyo->append_conf('postgresql.conf', "snowflake.registry = '" . registry_setting($registry, 'second') . q{'}); $tokyo->restart },
+	leads_on => 1,
+	mend => sub {
+		$registry->safe_psql('second', ($_[0] =~ /run (CREATE EXTENSION \w+)/)[0]);
+		$registry->safe_psql('second', q{SELECT snowflake_registry_grant('ids')});
+	});
+in_state($tokyo, 'the registry is not open',
+	mend => sub { $registry->safe_psql('second', (($_[0] =~ /Run (SELECT \S+)/)[0]) =~ s/'\.\.\.'/'0'/r) });
+in_state($tokyo, 'snowflake.shards is auto, and there is no registry',
+	cause => sub { $tokyo->append_conf('postgresql.conf', "snowflake.registry = ''\nsnowflake.shards = 'auto'"); $tokyo->restart },
+	mend => sub { $tokyo->append_conf('postgresql.conf', q{snowflake.shards = '9'}); $tokyo->restart });
+$_->stop for $tokyo, $paris, $registry;
+
+is(join(', ', grep { !$tried{$_} } map { $_->{name} } @States::states), '', 'each state was tried');
+
+done_testing();
