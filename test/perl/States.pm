@@ -21,8 +21,6 @@ use warnings;
 
 our @by_wait = ('SnowflakeHorizonStuck');
 
-my $slowly = 'Minting goes on by itself';
-
 our @states = (
 	# --- healthy
 	{ name => 'a primary server' },
@@ -34,13 +32,6 @@ our @states = (
 		step => 'Mint on the primary server.',
 	},
 	{ name => 'a standby that was promoted' },
-	{ name => 'a server that leases' },
-	{
-		name => 'its standby',
-		says => 'cannot execute INSERT in a read-only transaction',
-		finds => ['standby notice'],
-		step => 'Mint on the primary server.',
-	},
 
 	# --- the library, the worker
 	{
@@ -53,13 +44,6 @@ our @states = (
 		name => 'max_worker_processes is 0',
 		says => 'snowflake\'s background worker is not running',
 		finds => ['worker error'],
-		step => 'Set "max_worker_processes" to 3 or more, and restart the server.',
-		alerts => ['SnowflakeCannotMint'],
-	},
-	{
-		name => 'it is at the first start',
-		says => 'the layout of this server is not recorded yet',
-		finds => [ 'worker error', 'layout error' ],
 		step => 'Set "max_worker_processes" to 3 or more, and restart the server.',
 		alerts => ['SnowflakeCannotMint'],
 	},
@@ -101,29 +85,6 @@ our @states = (
 		alerts => ['SnowflakeCannotMint'],
 	},
 
-	# --- the clock
-	{
-		name => 'the clock is set back',
-		says => 'clock is ... behind the last snowflake id',
-		finds => ['clock error'],
-		step => 'Check the server\'s time synchronization.',
-		alerts => ['SnowflakeClockBehind'],
-	},
-	{
-		name => 'the clock was ahead, and is right again',
-		says => 'clock is ... behind the last snowflake id',
-		finds => ['clock error'],
-		step => "Check the server's time synchronization. $slowly when the clock has reached",
-		alerts => ['SnowflakeClockBehind'],
-	},
-	{
-		name => 'a crash, with snowflake.reserve = 60s',
-		says => 'clock is ... behind the snowflake horizon that was found at the start',
-		finds => ['clock error'],
-		step => "Check the server's time synchronization. $slowly when the clock has reached",
-		alerts => ['SnowflakeClockBehind'],
-	},
-
 	# --- layouts
 	{
 		name => 'snowflake.layout is another one',
@@ -136,19 +97,6 @@ our @states = (
 		name => 'a change of snowflake.layout waits for a restart',
 		finds => ['settings warning'],
 		step => 'Restart the server, or take the value back from the file.',
-	},
-	{
-		name => 'the layout expires within a year',
-		finds => ['expiry warning'],
-		step => 'Change the layout: doc/layout.md.',
-		alerts => ['SnowflakeLayoutExpires'],
-	},
-	{
-		name => 'the layout has expired',
-		says => 'the layout of snowflake ids has expired',
-		finds => ['expiry error'],
-		step => 'Change the layout: doc/layout.md.',
-		alerts => ['SnowflakeLayoutExpires'],
 	},
 
 	# --- shards
@@ -194,12 +142,6 @@ our @states = (
 		alerts => ['SnowflakeMarkHeld'],
 	},
 	{
-		name => 'a transaction that has minted is open',
-		finds => ['mark warning'],
-		step => 'End its transaction, or: SELECT pg_terminate_backend(...);',
-		alerts => ['SnowflakeMarkHeld'],
-	},
-	{
 		name => 'a table has an id of 2060',
 		finds => ['columns warning'],
 		step => 'SELECT * FROM public.snowflake_audit(\'public.photos\', \'id\');',
@@ -209,68 +151,6 @@ our @states = (
 		says => 'no partition of relation "clicks" found for row',
 		finds => ['partitions error'],
 		step => 'SELECT public.snowflake_make_partitions(',
-	},
-
-	# --- leases
-	{
-		name => 'the registry is away',
-		finds => ['registry warning'],
-		step => 'Check that the registry runs, and try "snowflake.registry" from this server',
-		alerts => ['SnowflakeRegistryAway'],
-	},
-	{
-		name => 'and the lease has ended',
-		says => 'cannot mint snowflake ids: the registry cannot be reached',
-		finds => ['registry error'],
-		step => 'Check that the registry runs, and try "snowflake.registry" from this server',
-		alerts => [ 'SnowflakeLeaseEnded', 'SnowflakeRegistryAway' ],
-	},
-	{
-		name => 'the role may not lease',
-		finds => ['registry warning'],
-		step => 'Run SELECT public.snowflake_registry_grant(\'ids\') in database "postgres" of the registry\'s server.',
-		alerts => ['SnowflakeRegistryAway'],
-	},
-	{
-		name => 'a lease was lost',
-		finds => ['registry warning'],
-		step => 'Audit the tables that have ids of that shard and time: snowflake_audit().',
-		alerts => ['SnowflakeLeaseLost'],
-	},
-	{
-		name => 'another server has the shard',
-		says => 'shard 4 is leased to another server',
-		finds => [ 'leases error', 'leases warning' ],
-		step => 'Give each server shards of its own in "snowflake.shards", or set it to "auto".',
-		alerts => [ 'SnowflakeLeaseEnded', 'SnowflakeLeaseRefused' ],
-	},
-	{
-		name => 'the shard is reserved',
-		says => 'shard 7 is reserved in the registry',
-		finds => [ 'leases error', 'leases warning' ],
-		step => 'Take it from "snowflake.shards", or call snowflake_registry_unreserve() in the registry.',
-		alerts => [ 'SnowflakeLeaseEnded', 'SnowflakeLeaseRefused' ],
-	},
-	{
-		name => 'the registry\'s database has no extension',
-		says => 'cannot mint snowflake ids: the registry refuses this server',
-		finds => ['registry error'],
-		step => 'Name the registry\'s database by "dbname" in "snowflake.registry".',
-		alerts => [ 'SnowflakeLeaseEnded', 'SnowflakeRegistryAway' ],
-	},
-	{
-		name => 'the registry is not open',
-		says => 'cannot mint snowflake ids: the registry is not open',
-		finds => ['registry error'],
-		step => 'Run SELECT public.snowflake_registry_open(\'...\') in database "second" of the registry\'s server',
-		alerts => [ 'SnowflakeLeaseEnded', 'SnowflakeRegistryAway' ],
-	},
-	{
-		name => 'snowflake.shards is auto, and there is no registry',
-		says => 'there is no registry to lease snowflake shards from',
-		finds => ['leases error'],
-		step => 'Set "snowflake.registry"; or set "snowflake.shards" to a list, and restart the server.',
-		alerts => ['SnowflakeLeaseEnded'],
 	},
 );
 
