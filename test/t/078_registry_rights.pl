@@ -273,4 +273,9 @@ for my $case ([ '', 'an idle transaction' ], [ '; SELECT pg_sleep(600)', 'a busy
 	$hog->{run}->kill_kill;
 }
 fails_as('others', 'BEGIN; ' . call_with(holder => "'hog'", fence => 60, next => 61) . "; PREPARE TRANSACTION 'hog'", qr/cannot PREPARE a transaction that has executed LISTEN/, 'it cannot be prepared');
+
+# a table without a replica identity gets it back, and the log says so
+$log = -s $node->logfile;
+$node->safe_psql('postgres', q(ALTER TABLE snowflake_registry_state REPLICA IDENTITY NOTHING; SELECT snowflake_registry_limit('1 h', 8)));
+like(slurp_file($node->logfile, $log), qr/LOG:  table snowflake_registry_state has its replica identity again\n/, 'a replica identity is mended');
 done_testing();
