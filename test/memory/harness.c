@@ -54,11 +54,11 @@ const int ring_entries = RING;
 
 /* --- The process ---------------------------------------------------------------- */
 
-static __thread int			  number;	 /* of its transaction */
-static __thread int			  backend;	 /* its slot, from 1 */
-static __thread int64		  time_now;	 /* what its clock shows, */
-static __thread int64		  time_then; /* and from the second look on */
-static __thread int			  ending; /* by COMMIT PREPARED */
+static __thread int	  number;	 /* of its transaction */
+static __thread int	  backend;	 /* its slot, from 1 */
+static __thread int64 time_now;	 /* what its clock shows, */
+static __thread int64 time_then; /* and from the second look on */
+static __thread int	  ending;	 /* by COMMIT PREPARED */
 static __thread pg_on_exit_callback at_exit;
 
 static void
@@ -697,8 +697,8 @@ mark_of_shard(SnapshotData *snapshot, int shard)
 
 	wanted.list.count = 1;
 	wanted.list.shard[0] = shard;
-	return layout_pack(&layout, mark_unsettled_tick(snapshot, &wanted.list),
-					   0, 0);
+	return layout_pack(&layout, mark_unsettled_tick(snapshot, &wanted.list), 0,
+					   0);
 }
 
 void

@@ -297,10 +297,6 @@ my @FAULTS = (
 		'Hold hold = transaction->hold; int64 tick; hold.others_tick = NO_TICK; tick = hold_tick(&hold, view->shards);'
 	],
 	[
-		'shards_by_tick', 'with leases the shards change', '089_marks_of_shards',
-		'src/mint.c', 'my_shards_hold = my_shards->count == 1 && !leases_are_on() ?', 'my_shards_hold = my_shards->count == 1 ?'
-	],
-	[
 		'mark_on_disk', 'the mark is not above what is on disk', '093_mark_on_disk',
 		'src/horizon.c', 'bounds_raise(&bounds->latest, Min(tick, renew));', 'bounds_raise(&bounds->latest, tick);',
 		'src/mark.c', 'return Min(latest, horizon);', 'return Max(latest, Min(latest, horizon));'
