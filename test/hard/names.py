@@ -115,6 +115,20 @@ class Reader:
         if self.was_made and isinstance(n.val, ast.String) and re.match(r"snowflake_\w*\Z", n.val.sval):
             self.complain(f'the name "{n.val.sval}" is not qualified')
 
+    def on_TypeCast(self, n, queries):
+        if n.typeName.names and n.typeName.names[-1].sval == "regclass" and isinstance(n.arg, ast.A_Const) and isinstance(n.arg.val, ast.String) and n.arg.val.sval != "placeholder":
+            self.name("relation", n.arg.val.sval.split("."))
+
+    def on_DropStmt(self, n, queries):
+        if n.removeType in (ObjectType.OBJECT_SEQUENCE, ObjectType.OBJECT_TABLE, ObjectType.OBJECT_VIEW):
+            for name in n.objects:
+                self.name("relation", name)
+
+    def on_AlterSeqStmt(self, n, queries):
+        for option in n.options or ():
+            if option.defname == "owned_by" and len(option.arg) > 1:  # else NONE
+                self.name("relation", option.arg[:-1])
+
     def on_CollateClause(self, n, queries):
         self.name("collation", n.collname)
 
@@ -229,7 +243,8 @@ class Reader:
         self.strict = False
 
     def plpgsql(self, source):
-        # this parser knows no fields of records
+        # this parser knows no fields of records, and no columns that are OUT
+        source = re.sub(r"\bRETURN NEXT;", "NULL;", source)
         source = re.sub(r"^(\s*)\w+(?:\.\w+)+ := ", r"\1PERFORM ", source, flags=re.M)
         source = re.sub(r"\bINTO (?:\w+\.\w+(?:, )?)+", "", source)
         try:

@@ -72,7 +72,7 @@ RESET ROLE;
 SELECT name FROM snowflake_layouts WHERE in_use;
 SELECT * FROM snowflake_accept_layout();
 SELECT * FROM snowflake_layout_dependents();
-SELECT area, state, next_step FROM snowflake_check() WHERE area NOT IN ('shards', 'expiry', 'mark') AND state <> 'ok';
+SELECT area, state, next_step FROM snowflake_check() WHERE area NOT IN ('shards', 'settings', 'expiry', 'mark') AND state <> 'ok';
 SELECT finding, ids FROM snowflake_audit('photos', 'id'::name, 'twitter'::text);
 SELECT * FROM snowflake_adopt('photos', 'id'::name, 5, dry_run => false);
 SELECT * FROM snowflake_make_partitions('clicks', '2026-01-01Z', '2026-02-01Z', '1 month'::interval);
