@@ -70,7 +70,7 @@ make_place() {
     local root='' packages='' later
     local -a arch=()
     copt='-Werror -DUSE_ASSERT_CHECKING'
-    limit=600
+    limit=1200
     environment=()
     case $place in
         i386 | arm64)
@@ -82,7 +82,7 @@ make_place() {
             ;;
         stacks)
             major=$STACKS_MAJOR
-            limit=1200          # compilers
+            limit=1800          # compilers
             environment=(PG_TEST_TIMEOUT_DEFAULT=600)
             packages=" $(sed -n 's/^# Packages: //p' test/stacks/*.pl | tr '\n' ' ')"
             later=$(sed -n 's/^# Packages of forky: //p' test/stacks/*.pl | tr '\n' ' ')
