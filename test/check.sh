@@ -328,7 +328,7 @@ list_needed() {
         if ! is_here "$major"; then
             echo "mmdebstrap debian-archive-keyring"
         else
-            echo "libipc-run-perl libfaketime $BUILD_PACKAGES"
+            echo "libipc-run-perl $BUILD_PACKAGES"
             [[ $pg_config ]] || server_packages "$major"
         fi
     done

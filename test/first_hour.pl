@@ -148,10 +148,10 @@ check('check.sh runs one test', as_user("set -o pipefail; chmod -R a-w .; test/c
 like(logged(), $NEVER_SILENT, 'and is never silent for longer than 10 s');
 in_order('check.sh', $INSTALLING, qr/^2 tests$/m, qr/ ok +$major\/build: /m, qr/ ok +$major\/regress: 1 passed/m, $TOTALS);
 left_in('check.sh');
-like(new_packages(), qr/^libfaketime(?: libipc-run-perl)?$/, 'it installs what that needs, and no more');
+like(new_packages(), qr/^(?:libipc-run-perl)?$/, 'it installs what that needs, and no more');
 
 # This one takes a Node.js, and npm for more; Debian's Node.js comes without.
-check('check.sh runs a test without npm', as_user('test/check.sh --only 094_plain_elsewhere >../out 2>&1; cat ../out; ! grep -iE "error|could not|cannot|No such|FAILED" ../out'));
+check('check.sh runs a test without npm', as_user('test/check.sh --only 094_plain_elsewhere >../out 2>&1; cat ../out; ! grep -iE "error|could not|cannot|No such|not ok" ../out'));
 like(logged(), qr/^\d+ passed, 0 failed(?:, \d+ skipped)?$/m, 'and nothing looks like a failure');
 
 # Ctrl-C goes to all processes of the terminal, here of a session.

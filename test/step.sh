@@ -30,7 +30,7 @@ set -euo pipefail
 # shellcheck source=test/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-TEST_PACKAGES='perl libipc-run-perl libfaketime'
+TEST_PACKAGES='perl libipc-run-perl'
 PORT_MAJOR=15                   # on another processor, with its Debian
 STACKS_MAJOR=17                 # with the libraries of its Debian
 

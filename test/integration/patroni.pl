@@ -33,11 +33,9 @@ my ($patroni, $etcd) = map {
 	(grep { -x } map { "$_/$name" } "$tools/usr/bin", split(/:/, $ENV{PATH}))[0]
 } 'patroni', 'etcd';
 local $ENV{PYTHONPATH} = "$tools/usr/lib/python3/dist-packages";
-my ($faketime) = grep { -e } glob('/usr/lib{/*,64,}/faketime/libfaketime.so.1');
 
 plan skip_all => 'Patroni is not installed' unless $patroni;
 plan skip_all => 'etcd is not installed' unless $etcd;
-plan skip_all => 'libfaketime is not installed' unless $faketime;
 
 # Further behind than a failover takes, so that the new leader's clock is still
 # before the last id of the old one when it is promoted: a leader's key lasts
@@ -155,12 +153,12 @@ sub configuration
 	}
 
 	# the server's programs, and for postgres one that changes its clock
+	my $clock = shim('clock');
 	mkdir($_) or die "could not make $_: $!" for $node->{dir}, "$node->{dir}/bin";
 	symlink($_, "$node->{dir}/bin/" . s/.*\///r) for grep { !/\/postgres$/ } glob("$bin/*");
 	append_to_file("$node->{dir}/bin/postgres", <<"SH");
 #!/bin/sh
-export FAKETIME_TIMESTAMP_FILE='$node->{dir}/clock' FAKETIME_NO_CACHE=1 FAKETIME_DONT_FAKE_MONOTONIC=1 NO_FAKE_STAT=1
-LD_PRELOAD='$faketime' exec '$bin/postgres' "\$@"
+SNOWFLAKE_CLOCK='$node->{dir}/clock' LD_PRELOAD='$clock' exec '$bin/postgres' "\$@"
 SH
 	chmod(0700, "$node->{dir}/bin/postgres");
 	append_to_file("$node->{dir}/patroni.yml", $yaml);

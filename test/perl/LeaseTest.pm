@@ -31,9 +31,7 @@ sub new_registry
 	my $registry = PostgreSQL::Test::Cluster->new($name);
 
 	$registry->init(%{ $options{init} // {} });
-	# libfaketime allocates, also in a signal's handler, so with a clock that can be set a server
-	# may crash; nothing of ours is loaded there
-	$registry->append_conf('postgresql.conf', "shared_preload_libraries = ''\nrestart_after_crash = on\n");
+	$registry->append_conf('postgresql.conf', "shared_preload_libraries = ''\n");
 	if ($options{clock})
 	{
 		start_with_clock($registry);

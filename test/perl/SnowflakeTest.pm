@@ -61,8 +61,8 @@ CONF
 	return $node;
 }
 
-# --- A clock that can be moved under a running server: libfaketime, which
-# --- reads the offset from a file each time somebody asks for the time.
+# --- A clock that can be moved under a running server: test/shim/clock.c
+# --- reads by how much from a file each time somebody asks for the time.
 
 sub clock_file
 {
@@ -88,20 +88,13 @@ sub set_clock
 sub start_with_clock
 {
 	my ($node, $offset, %options) = @_;
-	my ($library) = grep { -e } glob('/usr/lib{/*,64,}/faketime/libfaketime.so.1');
 
-	die 'libfaketime is not installed' unless $library;
 	set_clock($node, $offset // 0);
 	my %place = %{ delete $options{place} // {} };
-	local $ENV{LD_PRELOAD} = join(':', shim('servers_alone'), $options{disk} ? shim('slowdisk') : (),
-		%place ? shim('place') : (), $library);
+	local $ENV{LD_PRELOAD} = join(':', map { shim($_) } 'clock', $options{disk} ? 'slowdisk' : (), %place ? 'place' : ());
 	local @ENV{ map { "SNOWFLAKE_$_" } keys %place } = values %place;
 	local $ENV{SNOWFLAKE_DISK} = disk_file($node);
-	local $ENV{FAKETIME_TIMESTAMP_FILE} = clock_file($node);
-	local $ENV{FAKETIME_NO_CACHE} = 1;
-	local $ENV{FAKETIME_DONT_FAKE_MONOTONIC} = 1;
-	# its stat() takes a lock of all processes, which one that is killed keeps
-	local $ENV{NO_FAKE_STAT} = 1;
+	local $ENV{SNOWFLAKE_CLOCK} = clock_file($node);
 	return $node->start(%options);
 }
 
