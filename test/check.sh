@@ -79,8 +79,8 @@ and without any: ${DEFAULT[*]}.
   --pg-config PATH  with the installed server to which this program pg_config
                     belongs, such as one that was built from source; nothing is
                     written to it
-  --all             with each of ${SUPPORTED[*]}, but for scripts whose head says
-                    that one of them, or the first and the last, will do
+  --all             with each of ${SUPPORTED[*]}; but each script with one of them,
+                    by turns, unless its head says that much depends on the major
   --whole           leave nothing out: each script with each major, millions of rows
   --only NAME       only this test: a TAP script such as 003_spilling, an SQL
                     test such as mint, or a name as it is printed, 17/regress
@@ -137,16 +137,35 @@ choose_majors() {
 
 # --- The tests
 
+# Of many majors, those that have scripts, which take turns: a script runs with one of
+# them, but with all if its head says "# Majors: all", as much depends on the major, and
+# with the first if that says "# Majors: one", as nothing does.
+choose_turns() {
+    local major
+    turns=()
+    for major in "${majors[@]}"; do
+        [[ $major == 16 ]] && ! is_here 16 || turns+=("$major")
+    done
+}
+
+# Has this script a turn in this place?
+has_turn() {
+    local script=$1 number
+    [[ ! $whole && ${#turns[@]} -gt 1 && " ${turns[*]} " == *" $2 "* ]] || return 0
+    ! grep -q '^# Majors: all$' "$script" || return 0
+    number=${script##*/}
+    number=${number%%[!0-9]*}
+    ! grep -q '^# Majors: one$' "$script" || number=0
+    [[ ${turns[10#${number:-0} % ${#turns[@]}]} == "$2" ]]
+}
+
 # The names of scripts in a directory, in a place.  The last ones of t/ wait longest,
-# so they begin first.  Of many majors, a script whose head says "# Majors: one" runs
-# with the first, as it looks at what no major changes; with "# Majors: ends" it runs
-# with the first and the last.
+# so they begin first.
 list_scripts() {
-    local without=none
-    [[ $whole || " ${majors[*]:1} " != *" $2 "* ]] || without='one\|ends'
-    [[ $without == none || $2 != "${majors[-1]}" ]] || without=one
-    { find "$SOURCE/test/$1" -name '*.pl' -exec grep -L "^# Majors: \($without\)$" {} + || true; } |
-        sed "s,.*/\(.*\)\.pl$,$2/\1," | sort -r
+    local script
+    for script in "$SOURCE/test/$1"/*.pl; do
+        ! has_turn "$script" "$2" || echo "$script"
+    done | sed "s,.*/\(.*\)\.pl$,$2/\1," | sort -r
 }
 
 # A place, and those of the suites there that are among the steps.
@@ -258,6 +277,7 @@ choose_tests() {
 }
 
 choose_names() {
+    choose_turns
     mapfile -t names < <(list_tests)
     [[ $only ]] || return 0
     if [[ -f $SOURCE/test/sql/$only.sql ]]; then

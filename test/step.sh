@@ -217,7 +217,7 @@ installcheck() {
     else
         size=(SNOWFLAKE_CRASH_ROUNDS=10 SNOWFLAKE_EACH=50000)
     fi
-    as_tester env TEMP_CONFIG="$COPY/stage/server.conf" "${environment[@]}" \
+    as_tester env TEMP_CONFIG="$COPY/stage/server.conf" SNOWFLAKE_TEMPLATES="$COPY/templates" "${environment[@]}" \
         LD_LIBRARY_PATH="${LIBDIR:+$LIBDIR:}$(echo "$tools"/usr/lib/*-linux-gnu)" \
         SNOWFLAKE_TOOLS="$tools" PYTHONPATH="$tools/usr/lib/python3/dist-packages" \
         PATH="${BINDIR:-$PROGRAMS/$major/bin}:/usr/local/bin:/usr/bin:/bin:$tools/usr/bin:$tools/usr/sbin" \

@@ -4,6 +4,8 @@
 # they were minted, whoever minted them.
 #
 # SNOWFLAKE_EACH sets how many ids each of them mints.
+#
+# Majors: all
 
 use strict;
 use warnings;

@@ -1,6 +1,8 @@
 # Dump and restore, plain and custom format: tables, defaults, indexes,
 # partitions, views and domains on the type come back as they were, and the
 # restored database mints on.
+#
+# Majors: all
 
 use strict;
 use warnings;

@@ -3,8 +3,6 @@
 # make each of them once, and stop nobody from reading and writing.
 #
 # SNOWFLAKE_ROWS sets the number of rows, for a show with 10000000 of them.
-#
-# Majors: ends
 
 use strict;
 use warnings;

@@ -4,7 +4,6 @@
 # installed is skipped; check.sh installs what it can get.  What doc/clients.md
 # shows is what these programs contain.
 #
-# Majors: ends
 # Packages: python3-psycopg libpostgresql-jdbc-java default-jdk-headless nodejs node-pg
 # Unpacked: pgbouncer
 # Npm: clients

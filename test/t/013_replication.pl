@@ -1,6 +1,8 @@
 # Ids between servers: logical replication in text and in binary, with the
 # column snowflake on one side and bigint on the other, and a table whose
 # partitions by shard are on two other servers, by way of postgres_fdw.
+#
+# Majors: all
 
 use strict;
 use warnings;

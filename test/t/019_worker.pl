@@ -2,8 +2,6 @@
 # it stops waiting for a synchronous standby when the settings no longer ask for
 # one.  A wait that was cut short never counts as stored.  And however slow a
 # standby is, minting has its turn.
-#
-# Majors: ends
 
 use strict;
 use warnings;

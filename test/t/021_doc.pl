@@ -2,8 +2,6 @@
 # order, what they show is what comes out, and where they tell to change the
 # configuration, it is changed.  Every page is run by some test, is in the
 # index, and leads to where there is something.
-#
-# Majors: ends
 
 use strict;
 use warnings;

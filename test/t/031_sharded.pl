@@ -2,8 +2,6 @@
 # partition that moves from one of them to another under load, with its shard.
 # The SQL is that of doc/sharding.md.  Its last part is done once more without
 # the check of the clocks: then there are duplicates, so they would be seen.
-#
-# Majors: ends
 
 use strict;
 use warnings;

@@ -2,8 +2,6 @@
 # with a simulation of the queue, and the generator does with calls what such a
 # queue does.  The latter is measured by bench/run.sh --only capacity for longer; how busy
 # the machine is plays no part, since the queue gets the calls as they came.
-#
-# Majors: ends
 
 use strict;
 use warnings;

@@ -1,5 +1,7 @@
 # Versions: a library and SQL that do not fit each other give a clear error, and
 # what was installed by CREATE EXTENSION comes back from a dump as it was.
+#
+# Majors: all
 
 use strict;
 use warnings;

@@ -4,8 +4,6 @@
 # server and of its standby.  Both then start where the library cannot be found,
 # with each row as it was.  And a server that lost the library first is brought
 # back as the page says.
-#
-# Majors: ends
 
 use strict;
 use warnings;

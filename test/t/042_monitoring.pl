@@ -4,7 +4,6 @@
 # are.  If they are installed, the exporter itself serves them, and Prometheus
 # understands the expressions and raises the alerts.
 #
-# Majors: ends
 # Unpacked: prometheus-postgres-exporter prometheus
 
 use strict;

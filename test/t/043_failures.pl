@@ -5,8 +5,6 @@
 # messages on the page is left without a failure, and no failure without a
 # heading.  The messages in tables are 045_messages.pl's, and the paragraphs to
 # which alerts lead are 042_monitoring.pl's.
-#
-# Majors: ends
 
 use strict;
 use warnings;

@@ -2,6 +2,8 @@
 # takes nobody else's: what doc/security.md and doc/servers.md say.  It takes a
 # login as that role, so it is not in test/sql/security.sql, which also runs on
 # servers that let nobody in as somebody else.
+#
+# Majors: all
 
 use strict;
 use warnings;

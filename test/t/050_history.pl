@@ -4,8 +4,6 @@
 # statement scans them in several ways.
 #
 # SNOWFLAKE_ROWS sets the number of rows, for a show with 10000000 of them.
-#
-# Majors: ends
 
 use strict;
 use warnings;

@@ -2,8 +2,6 @@
 # of which refers to itself, get keys with the times of their rows.  Both sections run
 # as they are.  The second one runs while others write by UUID, and later by id: no row is
 # lost, no write fails, and no reference changes.
-#
-# Majors: ends
 
 use strict;
 use warnings;

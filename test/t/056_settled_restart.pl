@@ -3,8 +3,6 @@
 # or a promotion misses nothing, and a clock that is set back moves no mark back.
 #
 # SNOWFLAKE_CRASH_ROUNDS sets the number of crashes.
-#
-# Majors: ends
 
 use strict;
 use warnings;

@@ -1,8 +1,6 @@
 # Who goes on with its leases, and who is a new holder: servers that stop, crash, are
 # copied, recovered, promoted, or start after a boot of the machine.  No id is
 # minted twice, and each mints as soon as it may.
-#
-# Majors: ends
 
 use strict;
 use warnings;

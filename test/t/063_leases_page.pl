@@ -1,7 +1,5 @@
 # doc/leases.md does what it says: a registry and servers are set up as it tells,
 # and each example runs on the server that it names.
-#
-# Majors: ends
 
 use strict;
 use warnings;

@@ -4,8 +4,6 @@
 #
 # Three servers for half a minute; with SNOWFLAKE_ROWS set, eight servers and 64
 # shards for more than a minute.  test/soak.pl has harder faults.
-#
-# Majors: ends
 
 use strict;
 use warnings;

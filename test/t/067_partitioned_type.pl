@@ -1,6 +1,8 @@
 # The statement of doc/clients.md that changes the type of a partition key, on trees that
 # the page does not show: partitions by shard with partitions by time below them, and
 # a default partition.  There and back, each row keeps its id and its place.
+#
+# Majors: all
 
 use strict;
 use warnings;

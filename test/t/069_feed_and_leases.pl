@@ -3,8 +3,6 @@
 # below the horizon that was found: a reader that goes on with its last id gets each
 # row once.  And the mark goes on with the clock, whether the registry answers or
 # not, and whether somebody mints or not.
-#
-# Majors: ends
 
 use strict;
 use warnings;

@@ -1,7 +1,5 @@
 # A false registry: whatever answers in its name, no process crashes, no session
 # hangs, memory stays bounded, and what a user sees can be printed.
-#
-# Majors: ends
 
 use strict;
 use warnings;

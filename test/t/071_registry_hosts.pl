@@ -1,8 +1,6 @@
 # A registry of several hosts: one that hangs does not hide the next, the one that
 # takes writes is found, and servers follow a promotion.  Connection strings that
 # cannot be parsed are refused, and not repeated.
-#
-# Majors: ends
 
 use strict;
 use warnings;

@@ -1,8 +1,6 @@
 # The layout's guard holds beside any damage: of the file or the page of the
 # horizon, or of the layout's own.  A row is found where it is, or the server
 # refuses to look for it; and each start says which layout is in use.
-#
-# Majors: ends
 
 use strict;
 use warnings;

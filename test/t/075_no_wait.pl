@@ -1,8 +1,6 @@
 # A server that holds a lease and cannot mint says why, and nobody waits without an
 # error: clocks that are wrong, on either side, a registry that is locked, a server's
 # own lease of before, and leases that the registry gave to somebody else.
-#
-# Majors: ends
 
 use strict;
 use warnings;

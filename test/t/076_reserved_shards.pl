@@ -1,8 +1,6 @@
 # With a registry, ids for rows that exist are on shards that are reserved there, and a
 # default mints on no shard of a lease by its number.  And what a server does when its
 # registry is another one than before.
-#
-# Majors: ends
 
 use strict;
 use warnings;

@@ -1,8 +1,6 @@
 # A registry that was put back, in each way that people restore a database: it
 # leases nothing before all that it may have forgotten has ended, and nobody has to
 # tell it.
-#
-# Majors: ends
 
 use strict;
 use warnings;

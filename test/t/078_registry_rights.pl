@@ -1,8 +1,6 @@
 # The functions of the registry that run with its owner's rights, called among
 # objects of people who would like to have these.  And who waits for the registry's
 # lock is told for whom.
-#
-# Majors: ends
 
 use strict;
 use warnings;

@@ -1,8 +1,6 @@
 # doc/pagination.md, "On other servers": its SQL runs on the servers that it names, and each of
 # its readers gets the rows of all servers that it is about.  And what it says of a row
 # that is missing.
-#
-# Majors: ends
 
 use strict;
 use warnings;

@@ -1,8 +1,6 @@
 # snowflake_check() where SQL alone does not lead: without the library, with another
 # layout, on a standby, on a clone, with clocks anywhere, with a disk that fails, with
 # locks and prepared transactions in the way, and with a registry in each state.
-#
-# Majors: ends
 
 use strict;
 use warnings;

@@ -6,8 +6,6 @@
 #
 # "test/check.sh --minutes 30 --only 090_plain" lets the storm last so long; else each thing
 # happens once.
-#
-# Majors: ends
 
 use strict;
 use warnings;

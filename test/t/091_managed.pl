@@ -1,8 +1,6 @@
 # doc/managed.md: what it shows is what comes out, for an owner of a database who
 # has no other right, and the ways to the C extension and back are as it says, while
 # an application runs and never gets an error.
-#
-# Majors: ends
 
 use strict;
 use warnings;

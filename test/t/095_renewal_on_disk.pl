@@ -1,7 +1,5 @@
 # A renewal that is not on disk counts for nothing, also where a shard is given back in
 # the same round: the server mints to the end of the lease that it has on disk.
-#
-# Majors: ends
 
 use strict;
 use warnings;

@@ -1,7 +1,5 @@
 # A registry that a reload names while no worker of leases runs: from the first id on,
 # nothing is minted without a lease.  And signals that reach that worker during a call.
-#
-# Majors: ends
 
 use strict;
 use warnings;

@@ -7,8 +7,6 @@
 # so.  The catalogs tell what is kept.
 #
 # And a schema can be renamed: nothing looks for the name of before.
-#
-# Majors: ends
 
 use strict;
 use warnings;

@@ -2,8 +2,6 @@
 # lock for a short time, all together for a limited one, and no longer than the
 # statement may; a foreign table is not asked.  What was not looked at is named.
 # And nobody gets a table in place of another one while he looks.
-#
-# Majors: ends
 
 use strict;
 use warnings;

@@ -3,8 +3,6 @@
 # alert is quiet.  Then the next step is followed, and all is well.
 #
 # To try some of them, give a pattern of their names in SNOWFLAKE_STATES.
-#
-# Majors: ends
 
 use strict;
 use warnings;

@@ -1,8 +1,6 @@
 # No answer of snowflake_check() and snowflake_audit() depends on a setting of the caller:
 # their SQL tests print the same under settings that change what SQL means and how values
 # look.
-#
-# Majors: ends
 
 use strict;
 use warnings;

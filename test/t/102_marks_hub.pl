@@ -3,8 +3,6 @@
 # one server has, and while a row of that server waits there.  Behind one that sends the
 # servers' own marks on, rows are missed; and where the mark of a server also comes directly,
 # with other rows, it is refused.
-#
-# Majors: ends
 
 use strict;
 use warnings;

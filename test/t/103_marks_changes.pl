@@ -2,8 +2,6 @@
 # that is attached later, a server or a table that comes to a publication, a server that is
 # gone, a name that changes or is misspelt, a dump.  A reader by snowflake_least_mark() reads each
 # row once, or is told what to change; and the recipes of doc/pagination.md work.
-#
-# Majors: ends
 
 use strict;
 use warnings;
