@@ -1,6 +1,5 @@
-# No answer of snowflake_check() and snowflake_audit() depends on a setting of the caller:
-# their SQL tests print the same under settings that change what SQL means and how values
-# look.
+# No answer depends on a setting of the caller: SQL tests print the same under settings that
+# change what SQL means and how values look.
 
 use strict;
 use warnings;
@@ -61,14 +60,22 @@ sub printed_by
 	return $out =~ s/"//gr =~ s/^psql:<stdin>:\d+: //gmr;
 }
 
-for my $name ('check', 'audit')
+sub is_the_same
 {
+	my ($name, %settings) = @_;
 	my $sql = "SET timezone = 'UTC'; SET datestyle = 'ISO'; SET intervalstyle = 'postgres';\n"
 	  . with_plain_literals(slurp_file("$FindBin::RealBin/../sql/$name.sql"));
-	my ($usual, $unusual) = map { [ split(/\n/, $_) ] } printed_by($name, $sql), printed_by($name, $sql, %worst);
+	my ($usual, $unusual) = map { [ split(/\n/, $_) ] } printed_by($name, $sql), printed_by($name, $sql, %settings);
 
-	cmp_ok(scalar(@$usual), '>', 50, "$name: it prints something");
+	cmp_ok(scalar(@$usual), '>', 20, "$name: it prints something");
 	is_deeply($unusual, $usual, "$name: whatever the caller's settings are");
+	return;
 }
+
+is_the_same($_, %worst) for 'check', 'audit';
+
+# These write NULL into arrays, and compare names as text.
+delete @worst{ 'array_nulls', 'quote_all_identifiers' };
+is_the_same($_, %worst) for qw(marks owners revert security shard_ops type_casts type_plans edges);
 
 done_testing();

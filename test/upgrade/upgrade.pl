@@ -172,6 +172,8 @@ step("build for $_", sub { build($_) }) for $old, $new;
 step("make a server of $old", sub { make_snowflake_server($old) });
 ctl('start', $old, "data$old");
 step('fill it', sub { run(@psql, '-f', "$sql/fixture.sql") });
+query('CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint NOT NULL, published_at timestamptz NOT NULL, '
+	  . 'came_by oid GENERATED ALWAYS AS (snowflake_came_by(mark)) STORED); SELECT snowflake_publish_mark()');
 answer($old);
 my $last = query('SELECT greatest((SELECT max(id) FROM photos), (SELECT max(mirror) FROM photos),
 	(SELECT max(id) FROM by_time), (SELECT max(id) FROM by_shard), snowflake_nextval()::bigint)');
@@ -221,6 +223,10 @@ is_true('in hash partitions',
 is_true('foreign keys hold',
 	"WITH gone AS (DELETE FROM photos WHERE url = 'u7' RETURNING id) SELECT count(*) = 1 FROM gone");
 is_true('with their cascades', 'SELECT NOT EXISTS (SELECT FROM comments WHERE photo = made(7))');
+my $old_name = query('SELECT server FROM snowflake_marks');
+my ($said) = output_of(@psql, '-c', 'SELECT snowflake_publish_mark()');
+like($said, qr/NOTICE:  the mark of ".*" begins, beside "\Q$old_name\E"/, 'the mark begins under another name, and says so');
+is_true('so does snowflake_check', "SELECT count(*) = 1 FROM snowflake_check() WHERE area = 'mark' AND finding ~ 'under names' AND finding ~ '$old_name'");
 is_true('a domain keeps its CHECK, which can be validated', <<'SQL');
 ALTER DOMAIN photo_id VALIDATE CONSTRAINT photo_id_check;
 DO $$ BEGIN PERFORM '-1'::photo_id; RAISE 'accepted';
