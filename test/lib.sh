@@ -112,23 +112,22 @@ attend() {
 # A dot every five seconds, so that nobody takes what says nothing for what has died,
 # until end_dots().  It has no child that could outlive it.
 begin_dots() {
+    DOTS_BEGAN=${EPOCHREALTIME/[.,]/}
     (
-        count=0
-        trap '((count == 0)) || echo; exit' TERM
         exec {nothing}<> <(:)
         while [[ -d /proc/$$ ]] && ! read -r -t 5 -u "$nothing" _; do
             printf .
-            # shellcheck disable=SC2034 # the trap reads it
-            count=1
         done
     ) &
     DOTS=$!
 }
 
+# By SIGKILL: a signal that comes before its trap would be lost.
 end_dots() {
     [[ $DOTS ]] || return 0
-    kill -TERM "$DOTS" 2>/dev/null || true
+    kill -KILL "$DOTS" 2>/dev/null || true
     wait "$DOTS" 2>/dev/null || true
+    ((${EPOCHREALTIME/[.,]/} - DOTS_BEGAN < 5000000)) || echo
     DOTS=
 }
 
@@ -203,7 +202,7 @@ fetch_lists() {
     say "Fetching apt's lists of packages, which are empty" >&2
     begin_dots >&2
     as_root apt-get -qq update >/dev/null 2>&1 </dev/null || true
-    end_dots
+    end_dots >&2
 }
 
 has_package() {
