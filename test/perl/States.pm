@@ -1,8 +1,8 @@
 # States.pm -- the states in which a server can be found
 #
-# test/t/101_states.pl brings about each of them by its cause, looks at what is said here,
-# follows the next step, and sees that the state has gone.  The table of doc/states.md is
-# made from it:
+# StateTest.pm tells how test/t/101_states.pl and 106_states_in_time.pl bring about each of
+# them by its cause, look at what is said here, follow the next step, and see that the state
+# has gone.  The table of doc/states.md is made from it:
 #
 #     perl -Itest/perl -MStates -e States::write_page
 #
@@ -10,6 +10,7 @@
 #	says	of what an INSERT says; none: it succeeds
 #	finds	the areas and states of snowflake_check() that are not ok, but for "visibility"
 #	step	of the next step of the first one
+#	script	states_in_time, if that tries it
 #	alerts	that fire; all others are quiet.  Those of @by_wait from PostgreSQL 17 on
 #
 # "..." stands for what differs.
@@ -18,6 +19,8 @@ package States;
 
 use strict;
 use warnings;
+
+my $slowly = 'Minting goes on by itself';
 
 our @by_wait = ('SnowflakeHorizonStuck');
 
@@ -32,6 +35,14 @@ our @states = (
 		step => 'Mint on the primary server.',
 	},
 	{ name => 'a standby that was promoted' },
+	{ name => 'a server that leases', script => 'states_in_time' },
+	{
+		name => 'its standby',
+		script => 'states_in_time',
+		says => 'cannot execute INSERT in a read-only transaction',
+		finds => ['standby notice'],
+		step => 'Mint on the primary server.',
+	},
 
 	# --- the library, the worker
 	{
@@ -44,6 +55,14 @@ our @states = (
 		name => 'max_worker_processes is 0',
 		says => 'snowflake\'s background worker is not running',
 		finds => ['worker error'],
+		step => 'Set "max_worker_processes" to 3 or more, and restart the server.',
+		alerts => ['SnowflakeCannotMint'],
+	},
+	{
+		name => 'it is at the first start',
+		script => 'states_in_time',
+		says => 'the layout of this server is not recorded yet',
+		finds => [ 'worker error', 'layout error' ],
 		step => 'Set "max_worker_processes" to 3 or more, and restart the server.',
 		alerts => ['SnowflakeCannotMint'],
 	},
@@ -85,6 +104,32 @@ our @states = (
 		alerts => ['SnowflakeCannotMint'],
 	},
 
+	# --- the clock
+	{
+		name => 'the clock is set back',
+		script => 'states_in_time',
+		says => 'clock is ... behind the last snowflake id',
+		finds => ['clock error'],
+		step => 'Check the server\'s time synchronization.',
+		alerts => ['SnowflakeClockBehind'],
+	},
+	{
+		name => 'the clock was ahead, and is right again',
+		script => 'states_in_time',
+		says => 'clock is ... behind the last snowflake id',
+		finds => ['clock error'],
+		step => "Check the server's time synchronization. $slowly when the clock has reached",
+		alerts => ['SnowflakeClockBehind'],
+	},
+	{
+		name => 'a crash, with snowflake.reserve = 60s',
+		script => 'states_in_time',
+		says => 'clock is ... behind the snowflake horizon that was found at the start',
+		finds => ['clock error'],
+		step => "Check the server's time synchronization. $slowly when the clock has reached",
+		alerts => ['SnowflakeClockBehind'],
+	},
+
 	# --- layouts
 	{
 		name => 'snowflake.layout is another one',
@@ -97,6 +142,21 @@ our @states = (
 		name => 'a change of snowflake.layout waits for a restart',
 		finds => ['settings warning'],
 		step => 'Restart the server, or take the value back from the file.',
+	},
+	{
+		name => 'the layout expires within a year',
+		script => 'states_in_time',
+		finds => ['expiry warning'],
+		step => 'Change the layout: doc/layout.md.',
+		alerts => ['SnowflakeLayoutExpires'],
+	},
+	{
+		name => 'the layout has expired',
+		script => 'states_in_time',
+		says => 'the layout of snowflake ids has expired',
+		finds => ['expiry error'],
+		step => 'Change the layout: doc/layout.md.',
+		alerts => ['SnowflakeLayoutExpires'],
 	},
 
 	# --- shards
@@ -142,6 +202,13 @@ our @states = (
 		alerts => ['SnowflakeMarkHeld'],
 	},
 	{
+		name => 'a transaction that has minted is open',
+		script => 'states_in_time',
+		finds => ['mark warning'],
+		step => 'End its transaction, or: SELECT pg_terminate_backend(...);',
+		alerts => ['SnowflakeMarkHeld'],
+	},
+	{
 		name => 'a table has an id of 2060',
 		finds => ['columns warning'],
 		step => 'SELECT * FROM public.snowflake_audit(\'public.photos\', \'id\');',
@@ -151,6 +218,77 @@ our @states = (
 		says => 'no partition of relation "clicks" found for row',
 		finds => ['partitions error'],
 		step => 'SELECT public.snowflake_make_partitions(',
+	},
+
+	# --- leases
+	{
+		name => 'the registry is away',
+		script => 'states_in_time',
+		finds => ['registry warning'],
+		step => 'Check that the registry runs, and try "snowflake.registry" from this server',
+		alerts => ['SnowflakeRegistryAway'],
+	},
+	{
+		name => 'and the lease has ended',
+		script => 'states_in_time',
+		says => 'cannot mint snowflake ids: the registry cannot be reached',
+		finds => ['registry error'],
+		step => 'Check that the registry runs, and try "snowflake.registry" from this server',
+		alerts => [ 'SnowflakeLeaseEnded', 'SnowflakeRegistryAway' ],
+	},
+	{
+		name => 'the role may not lease',
+		script => 'states_in_time',
+		finds => ['registry warning'],
+		step => 'Run SELECT public.snowflake_registry_grant(\'ids\') in database "postgres" of the registry\'s server.',
+		alerts => ['SnowflakeRegistryAway'],
+	},
+	{
+		name => 'a lease was lost',
+		script => 'states_in_time',
+		finds => ['registry warning'],
+		step => 'Audit the tables that have ids of that shard and time: snowflake_audit().',
+		alerts => ['SnowflakeLeaseLost'],
+	},
+	{
+		name => 'another server has the shard',
+		script => 'states_in_time',
+		says => 'shard 4 is leased to another server',
+		finds => [ 'leases error', 'leases warning' ],
+		step => 'Give each server shards of its own in "snowflake.shards", or set it to "auto".',
+		alerts => [ 'SnowflakeLeaseEnded', 'SnowflakeLeaseRefused' ],
+	},
+	{
+		name => 'the shard is reserved',
+		script => 'states_in_time',
+		says => 'shard 7 is reserved in the registry',
+		finds => [ 'leases error', 'leases warning' ],
+		step => 'Take it from "snowflake.shards", or call snowflake_registry_unreserve() in the registry.',
+		alerts => [ 'SnowflakeLeaseEnded', 'SnowflakeLeaseRefused' ],
+	},
+	{
+		name => 'the registry\'s database has no extension',
+		script => 'states_in_time',
+		says => 'cannot mint snowflake ids: the registry refuses this server',
+		finds => ['registry error'],
+		step => 'Name the registry\'s database by "dbname" in "snowflake.registry".',
+		alerts => [ 'SnowflakeLeaseEnded', 'SnowflakeRegistryAway' ],
+	},
+	{
+		name => 'the registry is not open',
+		script => 'states_in_time',
+		says => 'cannot mint snowflake ids: the registry is not open',
+		finds => ['registry error'],
+		step => 'Run SELECT public.snowflake_registry_open(\'...\') in database "second" of the registry\'s server',
+		alerts => [ 'SnowflakeLeaseEnded', 'SnowflakeRegistryAway' ],
+	},
+	{
+		name => 'snowflake.shards is auto, and there is no registry',
+		script => 'states_in_time',
+		says => 'there is no registry to lease snowflake shards from',
+		finds => ['leases error'],
+		step => 'Set "snowflake.registry"; or set "snowflake.shards" to a list, and restart the server.',
+		alerts => ['SnowflakeLeaseEnded'],
 	},
 );
 
