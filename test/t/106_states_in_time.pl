@@ -40,6 +40,7 @@ in_state($node, 'the clock was ahead, and is right again',
 	cause => sub { move_clock($node, 7200); said_by_insert($node); move_clock($node, -7200) },
 	mend => sub { move_clock($node, 7200) });
 in_state($node, 'a crash, with snowflake.reserve = 60s',
+	is_new => 1,    # it counts from nothing again
 	cause => sub {
 		reconfigure($node, q{snowflake.reserve = '60s'});
 		wait_until($node, q{SELECT seconds_ahead > 45 FROM (SELECT snowflake_nextval()) AS minted, snowflake_horizon()}) or die;
