@@ -124,10 +124,8 @@ sub freeze_clock
 {
 	my ($tick) = @_;
 	my $file = $node->basedir . '/clock';
-	my $seconds = 1_000_000 + int($tick / 10);
-	my ($second, $minute, $hour, $day, $month, $year) = gmtime(1_893_456_000 + $seconds);
 
-	append_to_file("$file.new", sprintf("%04d-%02d-%02d %02d:%02d:%02d.%d5\n", $year + 1900, $month + 1, $day, $hour, $minute, $second, $tick % 10));
+	append_to_file("$file.new", sprintf("@%d.%d5\n", 1_894_456_000 + int($tick / 10), $tick % 10));
 	rename("$file.new", $file) or die "could not rename $file.new: $!";
 	return;
 }

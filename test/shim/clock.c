@@ -5,10 +5,11 @@
  *
  * To be preloaded (LD_PRELOAD) into the programs that start a server.  The
  * environment variable SNOWFLAKE_CLOCK names a file with the seconds by which
- * the clock is wrong, such as "-1800.500", which is read again each time somebody
- * asks for the time.  The file is to be replaced, never written over: a reader
- * that met half of it would see another time.  If it cannot be read, the clock is
- * as wrong as it was when it last could.
+ * the clock is wrong, such as "-1800.500", or with the time at which it stands still, in
+ * seconds since 1970, such as "@1893456000.05".  It is read again each time somebody asks
+ * for the time.  The file is to be replaced, never written over: a reader
+ * that met half of it would see another time.  If it cannot be read, the clock
+ * is as it was when it last could.
  *
  * A server asks for the time in signal handlers as well, so nothing here
  * allocates or locks.  (libfaketime does: its readers have died in malloc, and have
@@ -20,6 +21,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -31,7 +33,14 @@
 
 static const char *file;
 static int (*real_clock)(clockid_t, struct timespec *);
-static long long wrong_by; /* nanoseconds, as last read */
+
+typedef struct Wrong
+{
+	bool	  stands_still;
+	long long nanoseconds; /* by which it is wrong, or since 1970 */
+} Wrong;
+
+static Wrong last; /* as the file was when it could be read */
 
 __attribute__((constructor)) static void
 find_clock(void)
@@ -43,8 +52,8 @@ find_clock(void)
 	real_clock = dlsym(RTLD_NEXT, "clock_gettime");
 }
 
-/* What the file holds: an optional sign, seconds, and up to nine decimals. */
-static void
+/* What the file holds: "@" or a sign or none, seconds, and up to nine decimals. */
+static Wrong
 read_clock(void)
 {
 	char	  text[64];
@@ -54,7 +63,7 @@ read_clock(void)
 	long long unit = 0; /* of the next decimal; 0 before the point */
 
 	if (fd < 0)
-		return;
+		return last;
 	length = syscall(SYS_read, fd, text, sizeof(text));
 	syscall(SYS_close, fd);
 	for (ssize_t i = 0; i < length; i++)
@@ -74,7 +83,8 @@ read_clock(void)
 		}
 	}
 	if (length > 0)
-		wrong_by = text[0] == '-' ? -sum : sum;
+		last = (Wrong){text[0] == '@', text[0] == '-' ? -sum : sum};
+	return last;
 }
 
 int
@@ -82,6 +92,7 @@ clock_gettime(clockid_t clock, struct timespec *now)
 {
 	int		  before = errno;
 	int		  result;
+	Wrong	  wrong;
 	long long nanoseconds;
 
 	if (real_clock == NULL)
@@ -90,9 +101,11 @@ clock_gettime(clockid_t clock, struct timespec *now)
 	if (result != 0 || file == NULL ||
 		(clock != CLOCK_REALTIME && clock != CLOCK_REALTIME_COARSE))
 		return result;
-	read_clock();
-	nanoseconds = now->tv_nsec + wrong_by % BILLION + BILLION;
-	now->tv_sec += wrong_by / BILLION - 1 + nanoseconds / BILLION;
+	wrong = read_clock();
+	if (wrong.stands_still)
+		*now = (struct timespec){0, 0};
+	nanoseconds = now->tv_nsec + wrong.nanoseconds % BILLION + BILLION;
+	now->tv_sec += wrong.nanoseconds / BILLION - 1 + nanoseconds / BILLION;
 	now->tv_nsec = nanoseconds % BILLION;
 	errno = before;
 	return 0;

@@ -29,7 +29,7 @@ is(held_shards($tokyo), '2,3', 'and so does the second');
 is(shards_of(mints_on_each($paris, 1000)), '0,1', 'the first mints on both of its own');
 is(shards_of(mints_on_each($tokyo, 1000)), '2,3', 'and the second');
 ok(wait_for(sub { $paris->safe_psql('postgres', 'SELECT * FROM snowflake_lease_status()') =~
-	/^held\|[0-9a-f]{16}\|2\|\d{4}-[^|]+\|\d{4}-[^|]+\|-?[\d.e-]+\|\|0\|\|f$/ }), 'what it knows of the registry');
+	/^held\|[0-9a-f]{16}\|2\|\d{4}-[^|]+\|\d{4}-[^|]+\|-?[\d.e-]+\|\|0\|\|f\|\|$/ }), 'what it knows of the registry');
 wait_for_log($paris, qr/LOG:  this server has leased snowflake shards "0-1"/, 0, 'its log says what it got');
 is($registry->safe_psql('postgres', <<'SQL'), "0|t\n1|t\n2|f\n3|f", 'the registry knows who and where');
 SELECT shard, holder = first_value(holder) OVER (ORDER BY shard) FROM snowflake_registry_leases

@@ -267,7 +267,7 @@ $new->init;
 mkdir path($new, 'snowflake.layout.tmp') or die;
 $new->start;
 $new->safe_psql('postgres', 'CREATE EXTENSION snowflake');
-fails_with($new, "SELECT snowflake_shard($ID)", '55000', qr/the layout of this server is not recorded yet.*HINT:  snowflake_horizon\(\) says why/s,
+fails_with($new, "SELECT snowflake_shard($ID)", '55000', qr/the layout of this server is not recorded yet.*HINT:  snowflake_check\(\) says why/s,
 	'a layout that cannot be recorded is not used');
 wait_until($new, 'SELECT last_error IS NOT NULL FROM snowflake_horizon()');
 like($new->safe_psql('postgres', 'SELECT last_error FROM snowflake_horizon()'),

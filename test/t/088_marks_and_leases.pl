@@ -54,13 +54,14 @@ my %reader = (
 my %publisher = map { $_->name => begin_publishing($_, $_->name, errors => '/dev/null') } $paris, $lima;
 my %writers = map { $_->name => [ begin_events($_, $TRANSACTIONS, $_->name, errors => '/dev/null') ] } $paris, $lima;
 
+sub reads { return scalar(() = read_so_far($reader{ $_[0] })) }
+
+# Wait until so many rows are read in all.
 sub has_read
 {
 	my ($name, $count) = @_;
-	my $reads = sub { scalar(() = read_so_far($reader{$name})) };
-	my $before = $reads->();
 
-	return ok(wait_for(sub { $reads->() >= $before + $count }), "$name: $count rows more are read");
+	return ok(wait_for(sub { reads($name) >= $count }), "$name: rows are read");
 }
 
 # What was being prepared when a server ended would hold the mark for ever.
@@ -116,8 +117,10 @@ my @of_lima = split(/\n/, $lima->safe_psql('postgres', 'SELECT id FROM events'))
 
 # --- A standby is promoted, with a clock that is behind
 
+my $standby = 'on the standby, by the mark';
+my $before = reads($standby);
 my @writers = begin_events($paris, 100 * $TRANSACTIONS, 'paris at last', errors => '/dev/null');
-has_read('on the standby, by the mark', 500);
+has_read($standby, $before + 500);
 $paris->stop('immediate');
 $lima->stop('immediate');
 finish_session($_) for @writers, @idle, $publisher{paris}, $publisher{lima};
