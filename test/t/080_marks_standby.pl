@@ -3,8 +3,6 @@
 # when the standby is promoted in between and its clock is behind.  One that
 # remembers its last id alone misses rows.  And the calls that publish and wait:
 # what they lock, and what they do when they are in each other's way.
-#
-# Majors: all
 
 use strict;
 use warnings;

@@ -3,8 +3,6 @@
 # shards are leased, given back and leased again, and settings are read again, all in the
 # middle of the load; with a spread, and by COPY.  With snowflake.ordering = 'session' it
 # is not so, which shows that the test can find it.
-#
-# Majors: all
 
 use strict;
 use warnings;
