@@ -127,7 +127,7 @@ sub begin_late
 	$paris->safe_psql('postgres', q{COMMIT PREPARED 'late'});
 	for my $dbname (@dbnames)
 	{
-		ok(wait_until_in($dbname, q{SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'logical replication worker' AND wait_event_type = 'Lock'}),
+		ok(wait_until_in($dbname, q{SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND backend_type LIKE 'logical replication%worker' AND wait_event_type = 'Lock'}),
 			"$dbname: the late row waits");
 	}
 	return;

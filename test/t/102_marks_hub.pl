@@ -118,7 +118,7 @@ sub end_late
 	return;
 }
 
-my $waits = q{SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'logical replication worker' AND wait_event_type = 'Lock'};
+my $waits = q{SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND backend_type LIKE 'logical replication%worker' AND wait_event_type = 'Lock'};
 my $in_the_way = begin_late($hub, 'postgres');
 $paris->safe_psql('postgres', q{COMMIT PREPARED 'late'});
 ok(wait_until($hub, $waits), 'the late row waits at the hub');

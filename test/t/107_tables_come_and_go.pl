@@ -15,7 +15,7 @@ my $node = new_server('busy', conf => "snowflake.shards = '5'");
 sub change
 {
 	my ($name) = @_;
-	my $statements = join('', map { "EXECUTE '$_'; COMMIT; PERFORM pg_sleep(0.003); " =~ s/NAME/$name/gr } split(/\n/, <<'SQL'));
+	my $statements = join('', map { "EXECUTE '$_'; COMMIT; PERFORM pg_sleep(0.003); " =~ s/\bNAME/$name/gr } split(/\n/, <<'SQL'));
 CREATE SCHEMA NAME
 CREATE TABLE NAME.t (id snowflake PRIMARY KEY DEFAULT snowflake_nextval(), b bigint DEFAULT snowflake_nextval(6))
 CREATE SEQUENCE NAME.q OWNED BY NAME.t.b
