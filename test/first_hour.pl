@@ -113,10 +113,11 @@ while (sysread(STDIN, my $said, 4096)) { my $silent = time - $at; $most = $silen
 print "\nSilent for $most s at most\n"
 PERL
 
-my $NEVER_SILENT = qr/^Silent for (?:\d|10) s at most$/m;
+# A dot comes every five seconds, and on a busy machine later.
+my $NEVER_SILENT = qr/^Silent for [12]?\d s at most$/m;
 
 check('the demo runs', as_user("set -o pipefail; chmod -R a-w .; test/demo.sh 2>&1 | perl -e '$CLOCK'; chmod -R u+w ."));
-like(logged(), $NEVER_SILENT, 'and is never silent for longer than 10 s');
+like(logged(), $NEVER_SILENT, 'and is never silent for long');
 in_order('the demo', qr/^Fetching apt's lists/m, $INSTALLING, qr/^Building snowflake for PostgreSQL $major/m,
 	qr/^CREATE TABLE photos/m, qr/^ timestamp  \|/m);
 left_in('the demo');
@@ -145,7 +146,7 @@ left_in('Install');
 # --- The tests
 
 check('check.sh runs one test', as_user("set -o pipefail; chmod -R a-w .; test/check.sh --only mint 2>&1 | perl -e '$CLOCK'; chmod -R u+w ."));
-like(logged(), $NEVER_SILENT, 'and is never silent for longer than 10 s');
+like(logged(), $NEVER_SILENT, 'and is never silent for long');
 in_order('check.sh', $INSTALLING, qr/^2 tests$/m, qr/ ok +$major\/build: /m, qr/ ok +$major\/regress: 1 passed/m, $TOTALS);
 left_in('check.sh');
 like(new_packages(), qr/^(?:libipc-run-perl)?$/, 'it installs what that needs, and no more');
