@@ -2,8 +2,6 @@
 # behind: a promoted standby, a restore from archive and base backup, a base
 # backup started on its own.  Nothing is minted twice, whether ids went into
 # tables or were only returned, in transactions that wrote nothing.
-#
-# Majors: all
 
 use strict;
 use warnings;

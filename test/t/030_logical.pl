@@ -2,8 +2,6 @@
 # same time and one that gathers their rows, and two servers that send each
 # other theirs.  All have the same definition of the table, DEFAULT included.
 # The SQL that sets them up is that of doc/servers.md.
-#
-# Majors: all
 
 use strict;
 use warnings;

@@ -4,8 +4,6 @@
 # goes on where nobody mints, and an error for a snapshot that is too old.
 #
 # SNOWFLAKE_ROWS sets how many rows are written, for a show with 1000000 of them.
-#
-# Majors: all
 
 use strict;
 use warnings;
