@@ -13,6 +13,7 @@ use Time::HiRes qw(sleep time);
 use Test::More;
 
 my $node = new_server('horizon', conf => <<'CONF');
+snowflake.shards = '1'
 snowflake.reserve = 200ms
 snowflake.clock_tolerance = 60s
 restart_after_crash = on

@@ -1,5 +1,7 @@
 # Servers that leave a registry, join one, and change their shards, by reloads and in
 # the middle of statements: no id is minted twice, and nobody leaves without a restart.
+#
+# Majors: one
 
 use strict;
 use warnings;

@@ -3,6 +3,8 @@
 # after the initial synchronization; the subscriber and a publisher crash.  Readers by
 # snowflake_least_mark() read each row once.  By the last id alone rows are missed,
 # and so they are by the marks alone, without a look at what is copied still.
+#
+# Majors: one
 
 use strict;
 use warnings;

@@ -3,6 +3,8 @@
 # that minted early commits late and waits at the subscriber, while the other subscription
 # goes on and brings a mark that is above it.  Readers by snowflake_least_mark() read each
 # row once, or are told what to change; by the mark alone they miss the row.
+#
+# Majors: one
 
 use strict;
 use warnings;
