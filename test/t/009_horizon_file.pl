@@ -123,7 +123,7 @@ do { unlink $file } until mkdir $file;
 # how far ahead the horizon is depends on how long the last renewal took
 wait_for(sub { $node->psql('postgres', $mint) != 0 });
 fails_with($node, $mint, '58030',
-	qr/could not rename file "snowflake\.horizon\.tmp": Is a directory.*HINT:  Minting goes on by itself/s,
+	qr/could not rename file "snowflake\.horizon\.tmp": Is a directory.*HINT:  .*Minting goes on by itself/s,
 	'replaced by a directory while minting: 58030');
 is($node->safe_psql('postgres', 'SELECT 1'), 1, 'the server stays up');
 rmdir $file;
@@ -150,7 +150,7 @@ for my $trouble (
 	finish_session($_) for @minters;
 	like($minters[0]{err}, qr/ERROR:  cannot mint snowflake ids: $reason/,
 		"$injected: minting stops with the reason");
-	fails_with($node, $mint, '58030', qr/cannot mint snowflake ids: $reason.*HINT:  Minting goes on by itself/s,
+	fails_with($node, $mint, '58030', qr/cannot mint snowflake ids: $reason.*HINT:  .*Minting goes on by itself/s,
 		"$injected: and goes on failing");
 	is($node->safe_psql('postgres', 'CREATE TABLE t AS SELECT 1 AS one; SELECT one FROM t'), 1,
 		"$injected: everything else works");
@@ -293,7 +293,7 @@ rmdir "$file.tmp";
 my $accepting = worker_pid();
 kill('TERM', $accepting);
 ok(worker_that_is_not($accepting), 'the worker is started again');
-ok(wait_until($node, q{SELECT waiting_for IS NULL AND last_error IS NULL FROM snowflake_horizon()}), 'it has read the records');
+ok(wait_until($node, q{SELECT waiting_for IS NULL FROM snowflake_horizon()}), 'it has read the records');
 fails_with($node, $mint, '55000', $refused, 'and nothing was accepted');
 $node->safe_psql('postgres', 'SELECT snowflake_accept_layout()');
 is($node->safe_psql('postgres', 'SELECT snowflake_shard(snowflake_nextval(8000))'), 8000, 'but the administrator can');
