@@ -123,11 +123,8 @@ cmp_ok($invalid, '<', $QUESTIONS / 2, 'and in most nothing');
 sub freeze_clock
 {
 	my ($tick) = @_;
-	my $file = $node->basedir . '/clock';
 
-	append_to_file("$file.new", sprintf("@%d.%d5\n", 1_894_456_000 + int($tick / 10), $tick % 10));
-	rename("$file.new", $file) or die "could not rename $file.new: $!";
-	return;
+	return replace_file($node->basedir . '/clock', sprintf("@%d.%d5\n", 1_894_456_000 + int($tick / 10), $tick % 10));
 }
 
 sub open_session

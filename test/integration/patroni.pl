@@ -172,9 +172,7 @@ sub set_node_clock
 {
 	my ($node, $seconds) = @_;
 
-	append_to_file("$node->{dir}/clock.new", sprintf("%+.3f\n", $seconds));
-	rename("$node->{dir}/clock.new", "$node->{dir}/clock") or die "could not rename: $!";
-	return;
+	return replace_file("$node->{dir}/clock", sprintf("%+.3f\n", $seconds));
 }
 
 sub start_patroni

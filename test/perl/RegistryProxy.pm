@@ -15,6 +15,7 @@ use IO::Select;
 use IO::Socket::UNIX;
 use List::Util qw(min);
 use PostgreSQL::Test::Utils;
+use SnowflakeTest qw(replace_file);
 use Time::HiRes qw(time);
 
 our @EXPORT = qw(start_proxy point_proxy_at delay_answers stop_proxy);
@@ -45,22 +46,16 @@ sub start_proxy
 sub point_proxy_at
 {
 	my ($proxy, $registry) = @_;
-	my $file = "$proxy->{dir}/target";
 
-	append_to_file("$file.new", $registry ? $registry->host . '/.s.PGSQL.' . $registry->port : '');
-	rename("$file.new", $file) or die "could not rename $file.new: $!";
-	return;
+	return replace_file("$proxy->{dir}/target", $registry ? $registry->host . '/.s.PGSQL.' . $registry->port : '');
 }
 
 # From now on, each answer in a connection that begins comes so many seconds late.
 sub delay_answers
 {
 	my ($proxy, $seconds) = @_;
-	my $file = "$proxy->{dir}/delay";
 
-	append_to_file("$file.new", $seconds);
-	rename("$file.new", $file) or die "could not rename $file.new: $!";
-	return;
+	return replace_file("$proxy->{dir}/delay", $seconds);
 }
 
 sub stop_proxy

@@ -19,7 +19,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 our @EXPORT = qw(
-  new_server start_with_clock set_clock
+  new_server replace_file start_with_clock set_clock
   start_with_slow_disk set_disk disk_log start_in_place shim
   fails_with wait_for wait_until comes_back reload mints_at_last
   start_session finish_session has_ended in_parallel
@@ -48,7 +48,7 @@ $options{conf}
 CONF
 	if ($options{clock})
 	{
-		start_with_clock($node);
+		start_with_clock($node, 0, disk => $options{disk});
 	}
 	elsif ($options{disk})
 	{
@@ -64,6 +64,16 @@ CONF
 	return $node;
 }
 
+# Give a file another text, at once: who reads it never meets half of it.
+sub replace_file
+{
+	my ($file, $text) = @_;
+
+	append_to_file("$file.new", $text);
+	rename("$file.new", $file) or die "could not rename $file.new: $!";
+	return;
+}
+
 # --- A clock that can be moved under a running server: test/shim/clock.c
 # --- reads by how much from a file each time somebody asks for the time.
 
@@ -77,13 +87,8 @@ sub clock_file
 sub set_clock
 {
 	my ($node, $seconds) = @_;
-	my $file = clock_file($node);
 
-	# never a file half written: a reader would see the real time
-	append_to_file("$file.new",
-		sprintf("%+.3f\n", $seconds));
-	rename("$file.new", $file) or die "could not rename $file.new: $!";
-	return;
+	return replace_file(clock_file($node), sprintf("%+.3f\n", $seconds));
 }
 
 # With "disk", its disk can be changed as well, and with "place" it is somewhere else,
@@ -114,11 +119,8 @@ sub disk_file
 sub set_disk
 {
 	my ($node, $words) = @_;
-	my $file = disk_file($node);
 
-	append_to_file("$file.new", "$words\n");
-	rename("$file.new", $file) or die "could not rename $file.new: $!";
-	return;
+	return replace_file(disk_file($node), "$words\n");
 }
 
 # What was done to the server so far: a line for each call.

@@ -41,8 +41,8 @@ sub furnish
 
 sub start
 {
-	my ($node) = @_;
-	return start_with_clock($node, $offset{ $node->name } // 0, disk => 1);
+	my ($node, %options) = @_;
+	return start_with_clock($node, $offset{ $node->name } // 0, disk => 1, %options);
 }
 
 sub restart

@@ -280,7 +280,7 @@ $node->append_conf('postgresql.conf', "snowflake.layout = 'twitter'");
 $node->restart;
 is($node->safe_psql('postgres', "SELECT snowflake_nextval(1) > $last"), 't', 'the way back works');
 
-$node->append_conf('postgresql.conf', "snowflake.layout = 'instagram'");
+$node->append_conf('postgresql.conf', "snowflake.layout = 'instagram'\nsnowflake.shards = ''");
 $node->restart;
 $node->safe_psql('postgres', 'CREATE ROLE app');
 fails_with($node, 'SET ROLE app; SELECT snowflake_accept_layout()', '42501',
@@ -293,7 +293,7 @@ rmdir "$file.tmp";
 my $accepting = worker_pid();
 kill('TERM', $accepting);
 ok(worker_that_is_not($accepting), 'the worker is started again');
-ok(wait_until($node, q{SELECT waiting_for IS NULL FROM snowflake_horizon()}), 'it has read the records');
+ok(wait_until($node, q{SELECT waiting_for IS NULL AND state = 'layout' FROM snowflake_horizon()}), 'it has read the records');
 fails_with($node, $mint, '55000', $refused, 'and nothing was accepted');
 $node->safe_psql('postgres', 'SELECT snowflake_accept_layout()');
 is($node->safe_psql('postgres', 'SELECT snowflake_shard(snowflake_nextval(8000))'), 8000, 'but the administrator can');

@@ -39,11 +39,8 @@ SQL
 sub open_gate
 {
 	my ($place) = @_;
-	my $file = $node->data_dir . '/gate';
 
-	append_to_file("$file.new", $place);
-	rename("$file.new", $file) or die "could not rename $file.new: $!";
-	return;
+	return replace_file($node->data_dir . '/gate', $place);
 }
 
 open_gate(0);

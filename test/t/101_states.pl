@@ -17,15 +17,13 @@ is(States::with_table(page_text('doc/states.md')), page_text('doc/states.md'), '
 
 # --- A primary server, and what is made from it
 
-my $node = new_server('plain', clock => 1, init => { allows_streaming => 1 }, conf => <<'CONF');
+my $node = new_server('plain', clock => 1, disk => 1, init => { allows_streaming => 1 }, conf => <<'CONF');
 snowflake.shards = '5'
 max_prepared_transactions = 5
 max_wal_senders = 5
 log_min_messages = warning
 CONF
 furnish($node);
-set_disk($node, '');
-restart($node);
 said_by_insert($node);
 in_state($node, 'a primary server');
 

@@ -14,13 +14,11 @@ use StateTest;
 use Test::More;
 use Time::HiRes qw(time);
 
-my $node = new_server('plain', clock => 1, conf => <<'CONF');
+my $node = new_server('plain', clock => 1, disk => 1, conf => <<'CONF');
 snowflake.shards = '5'
 log_min_messages = warning
 CONF
 furnish($node);
-set_disk($node, '');
-restart($node);
 said_by_insert($node);
 
 my $open;
@@ -46,20 +44,19 @@ in_state($node, 'a crash, with snowflake.reserve = 60s',
 		wait_until($node, q{SELECT seconds_ahead > 45 FROM (SELECT snowflake_nextval()) AS minted, snowflake_horizon()}) or die;
 		$node->kill9;
 		move_clock($node, -300);    # so that it lasts
-		wait_for(sub { $node->{_pid} = undef; start_with_clock($node, $offset{plain}, disk => 1, fail_ok => 1) }) or die;
+		wait_for(sub { $node->{_pid} = undef; start($node, fail_ok => 1) }) or die;
 	},
 	mend => sub { move_clock($node, 420) });
 $node->stop;
 
 # --- a layout that ends in 2028, and whose timestamp can be made longer
 
-my $short = new_server('short', clock => 1, conf => "snowflake.shards = '5'\nsnowflake.layout = 'epoch=2024-01-01T00:00:00Z unit=1s fields=timestamp:27,shard:5,sequence:5'\n");
+my $short = new_server('short', clock => 1, disk => 1, conf => "snowflake.shards = '5'\nsnowflake.layout = 'epoch=2024-01-01T00:00:00Z unit=1s fields=timestamp:27,shard:5,sequence:5'\n");
 furnish($short);
 in_state($short, 'the layout expires within a year', cause => sub { $offset{short} = 1_830_000_000 - time(); move_clock($short, 0) });
 in_state($short, 'the layout has expired',
 	cause => sub { $offset{short} = 1_850_000_000 - time(); move_clock($short, 0) },
 	mend => sub {
-		set_disk($short, '');
 		restart($short, "snowflake.layout = 'epoch=2024-01-01T00:00:00Z unit=1s fields=timestamp:37,shard:5,sequence:5'");
 		$short->safe_psql('postgres', 'SELECT snowflake_accept_layout()');
 	});

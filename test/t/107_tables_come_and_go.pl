@@ -38,7 +38,7 @@ $node->safe_psql('postgres', 'CREATE SEQUENCE rounds');
 my @sessions = map { change($_) } 'one', 'two';
 my $rounds = sub { $node->safe_psql('postgres', 'SELECT last_value FROM rounds WHERE is_called') || 0 };
 my (%failed, $asked);
-ok(wait_until($node, 'SELECT is_called FROM rounds'), 'tables come and go');
+ok(wait_until($node, 'SELECT is_called FROM rounds'), 'tables come and go') or die 'they do not';
 my $before = $rounds->();
 
 until ($asked && $asked >= 10 && $rounds->() > $before + 10)
