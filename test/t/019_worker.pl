@@ -15,7 +15,7 @@ use Time::HiRes qw(sleep time);
 use Test::More;
 
 my $mint = 'SELECT snowflake_nextval(5)';
-my $node = new_server('primary', init => { allows_streaming => 1 }, conf => "snowflake.reserve = 100ms\nautovacuum = off");
+my $node = new_server('primary', init => { allows_streaming => 1 }, conf => "snowflake.shards = 5\nsnowflake.reserve = 100ms\nautovacuum = off");
 
 sub set_system
 {

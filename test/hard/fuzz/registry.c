@@ -186,6 +186,11 @@ ResetLatch(Latch *latch)
 }
 
 void
+SetLatch(Latch *latch)
+{
+}
+
+void
 ProcessInterrupts(void)
 {
 }
