@@ -16,10 +16,13 @@ use SnowflakeTest;
 use Test::More;
 
 our @EXPORT = qw(
-  create_events begin_events end_events begin_publishing
+  $FIND_ENDS create_events begin_events end_events begin_publishing
   begin_reading read_so_far all_are_read missed_by
   begin_watching end_watching
 );
+
+# Jobs and readers look for the rows "end" a hundred times a second.
+our $FIND_ENDS = q{CREATE INDEX ON events (id) WHERE how = 'end'};
 
 # The tables, and the procedures of a writer.  "how" says in which way a row was written.
 # Where shards change hands, a writer must not name one: "names_none".
@@ -32,6 +35,7 @@ sub create_events
 	append_to_file($rows, "copied\n" x 50);
 	$node->safe_psql('postgres', <<"SQL");
 CREATE TABLE events (id snowflake PRIMARY KEY DEFAULT snowflake_nextval(), how text NOT NULL);
+$FIND_ENDS;
 CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint NOT NULL, published_at timestamptz NOT NULL);
 
 -- A transaction, in one of the ways in which rows are written

@@ -28,7 +28,7 @@ my $least = "SELECT snowflake_least_mark('events', ARRAY[$list])";
 create_events($_) for values %server;
 $archive->safe_psql('postgres', 'CREATE DATABASE one');
 $archive->safe_psql('one', 'CREATE EXTENSION snowflake');
-$archive->safe_psql($_, 'CREATE TABLE events (id bigint PRIMARY KEY, how text); '
+$archive->safe_psql($_, "CREATE TABLE events (id bigint PRIMARY KEY, how text); $FIND_ENDS; "
 	  . 'CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint NOT NULL, published_at timestamptz NOT NULL, came_by oid GENERATED ALWAYS AS (snowflake_came_by(mark)) STORED)')
   for 'postgres', 'one';
 

@@ -35,7 +35,7 @@ my $tokyo = PostgreSQL::Test::Cluster->new('tokyo');
 $tokyo->init_from_backup($paris, 'backup', has_streaming => 1);
 start_with_clock($tokyo, -60);
 
-$archive->safe_psql('postgres', 'CREATE TABLE events (id bigint PRIMARY KEY, how text); '
+$archive->safe_psql('postgres', "CREATE TABLE events (id bigint PRIMARY KEY, how text); $FIND_ENDS; "
 	  . 'CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint NOT NULL, published_at timestamptz NOT NULL, '
 	  . 'came_by oid GENERATED ALWAYS AS (snowflake_came_by(mark)) STORED)');
 for my $node ($paris, $lima)

@@ -57,6 +57,7 @@ for my $layout (map { $layout{$_} } sort keys %layout)
 	$archive->safe_psql($dbname, <<"SQL");
 CREATE EXTENSION snowflake;
 CREATE TABLE events (id snowflake PRIMARY KEY DEFAULT snowflake_nextval(), how text NOT NULL);
+$FIND_ENDS;
 CREATE TABLE orders (id bigint PRIMARY KEY);
 CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint NOT NULL, published_at timestamptz NOT NULL, $here);
 SQL

@@ -21,7 +21,7 @@ my $paris = small_server('paris', '0', %$conf);
 my $tokyo = small_server('tokyo', '1', %$conf);
 my $hub = small_server('hub', '2', %$conf);
 my $archive = small_server('archive', '9', %$conf);
-my $tables = 'CREATE TABLE events (id bigint PRIMARY KEY, how text); CREATE TABLE orders (id bigint PRIMARY KEY);'
+my $tables = "CREATE TABLE events (id bigint PRIMARY KEY, how text); $FIND_ENDS; " . 'CREATE TABLE orders (id bigint PRIMARY KEY);'
   . 'CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint NOT NULL, published_at timestamptz NOT NULL, '
   . 'came_by oid GENERATED ALWAYS AS (snowflake_came_by(mark)) STORED);';
 
