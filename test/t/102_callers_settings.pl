@@ -60,15 +60,23 @@ sub printed_by
 	return $out =~ s/"//gr =~ s/^psql:<stdin>:\d+: //gmr;
 }
 
+# Lines of what a script prints, with settings, or with only the codes of messages
+sub lines_of
+{
+	my ($name, $first, %settings) = @_;
+	my $sql = "SET timezone = 'UTC'; SET datestyle = 'ISO'; SET intervalstyle = 'postgres';\n$first"
+	  . with_plain_literals(slurp_file("$FindBin::RealBin/../sql/$name.sql"));
+
+	return [ split(/\n/, printed_by($name, $sql, %settings)) ];
+}
+
 sub is_the_same
 {
 	my ($name, %settings) = @_;
-	my $sql = "SET timezone = 'UTC'; SET datestyle = 'ISO'; SET intervalstyle = 'postgres';\n"
-	  . with_plain_literals(slurp_file("$FindBin::RealBin/../sql/$name.sql"));
-	my ($usual, $unusual) = map { [ split(/\n/, $_) ] } printed_by($name, $sql), printed_by($name, $sql, %settings);
+	my $usual = lines_of($name, '');
 
 	cmp_ok(scalar(@$usual), '>', 20, "$name: it prints something");
-	is_deeply($unusual, $usual, "$name: whatever the caller's settings are");
+	is_deeply(lines_of($name, '', %settings), $usual, "$name: whatever the caller's settings are");
 	return;
 }
 
@@ -77,5 +85,29 @@ is_the_same($_, %worst) for 'check', 'audit';
 # These write NULL into arrays, and compare names as text.
 delete @worst{ 'array_nulls', 'quote_all_identifiers' };
 is_the_same($_, %worst) for qw(marks owners revert security shard_ops type_casts type_plans edges);
+
+# --- The server's messages in another language: gettext looks where the server's are
+
+my @asked = qw(check audit marks revert security);
+my $codes = "\\set VERBOSITY sqlstate\n\\unset SHOW_CONTEXT\n";
+my %severity = (FEHLER => 'ERROR', WARNUNG => 'WARNING', HINWEIS => 'NOTICE');
+my %in_english = map { $_ => lines_of($_, $codes) } @asked;
+
+$node->append_conf('postgresql.conf', "lc_messages = 'C.UTF-8'");
+{
+	local $ENV{LANGUAGE} = 'de';
+	$node->restart;
+}
+my (undef, undef, $err) = $node->psql('postgres', 'SELECT 1/0');
+SKIP:
+{
+	skip("messages are not in German here: $err", scalar @asked) if $err =~ /division by zero/;
+	for my $name (@asked)
+	{
+		my @lines = map { s{^([A-Z]+)(?=:)}{$severity{$1} // $1}er } @{ lines_of($name, $codes) };
+
+		is_deeply(\@lines, $in_english{$name}, "$name: whatever the language of messages is");
+	}
+}
 
 done_testing();
