@@ -139,12 +139,15 @@ choose_majors() {
 
 # Of many majors, those that have scripts, which take turns: a script runs with one of
 # them, but with all if its head says "# Majors: all", as much depends on the major, and
-# with the first if that says "# Majors: one", as nothing does.
+# with the first if that says "# Majors: one", as nothing does.  One that needs more than
+# a server runs with the first one that this machine has.
 choose_turns() {
     local major
     turns=()
+    turn_here=
     for major in "${majors[@]}"; do
         [[ $major == 16 ]] && ! is_here 16 || turns+=("$major")
+        [[ $turn_here ]] || ! is_here "$major" || turn_here=$major
     done
 }
 
@@ -153,6 +156,10 @@ has_turn() {
     local script=$1 number
     [[ ! $whole && ${#turns[@]} -gt 1 && " ${turns[*]} " == *" $2 "* ]] || return 0
     ! grep -q '^# Majors: all$' "$script" || return 0
+    if [[ $turn_here ]] && grep -q '^# \(Packages\|Unpacked\|Npm\): ' "$script"; then
+        [[ $turn_here == "$2" ]]
+        return
+    fi
     number=${script##*/}
     number=${number%%[!0-9]*}
     ! grep -q '^# Majors: one$' "$script" || number=0

@@ -33,7 +33,7 @@ BEGIN
         EXCEPTION WHEN others THEN
             PERFORM pg_sleep(0.005);
         END;
-        PERFORM pg_sleep(0.0002);
+        PERFORM pg_sleep(0.002);
     END LOOP;
 END $$
 SQL

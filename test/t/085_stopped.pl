@@ -5,7 +5,7 @@
 #
 # A debugger brings the process there, and it is stopped by SIGSTOP.
 #
-# Needs: gdb
+# Packages: gdb
 
 use strict;
 use warnings;
