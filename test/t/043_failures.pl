@@ -1,5 +1,5 @@
 # doc/failures.md tells what happens when something fails, with the messages, some
-# of them without their detail.
+# of them without their detail or hint.
 # Here each failure is brought about, and what the server says is compared with
 # what the page shows under that heading, but for times and paths.  No block of
 # messages on the page is left without a failure, and no failure without a
@@ -561,7 +561,10 @@ for my $section (@sections)
 	{
 		my $said = $said[$i] // '';
 
-		$said =~ s/^DETAIL:.*\n?//mg if $shown[$i] !~ /^DETAIL:/m;
+		for my $part ('DETAIL', 'HINT')
+		{
+			$said =~ s/^$part:.*\n?//mg if $shown[$i] !~ /^$part:/m;
+		}
 		is(without_values($said), without_values($shown[$i]), "$heading: what the server says");
 	}
 	page_runs($node, $heading, $section);
