@@ -348,11 +348,8 @@ have_root() {
             printf "%s\n" "Package: postgresql-* libpq*" "Pin: release a=experimental" "Pin-Priority: 990" \
                 >"$1/etc/apt/preferences.d/experimental"')
     fi
-    # An archive may be a snapshot, whose index is past its date.  Nobody reads manuals there,
-    # and Python compiles what it runs.
-    fill=(mmdebstrap --variant=apt --format=directory --dpkgopt=force-unsafe-io
-        --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*'
-        --dpkgopt='path-exclude=/usr/bin/py3compile' "$@" --aptopt='Acquire::Check-Valid-Until "false"'
+    # An archive may be a snapshot, whose index is past its date.
+    fill=(mmdebstrap --variant=apt --format=directory --dpkgopt=force-unsafe-io "$@" --aptopt='Acquire::Check-Valid-Until "false"'
         --include="${packages// /,}" "${release[@]}" "$root")
     if [[ -f $tar ]]; then
         mkdir "$root"

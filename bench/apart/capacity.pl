@@ -83,6 +83,6 @@ printf "%6s %6s %6s  %8s %8s %8s  %8s %8s %8s\n", qw(shards load% disp. measured
 my $wrong = 0;
 for my $shards (1, 2)
 {
-	run_at($shards, $_) || $wrong++ for 50, 70, 80, 90;
+	run_at($shards, $_) || $wrong++ for @{ by_mode([90], [ 50, 70, 80, 90 ], [ 50, 70, 80, 90 ]) };
 }
 exit($wrong && $Bench::mode ne 'smoke');

@@ -19,7 +19,7 @@ my %draw = (
 
 $draw{'uuidv7'} = [ 'uuidv7()', 10_000 ] if has('uuidv7()');
 
-my @sessions = @{ by_mode([ 1, 4 ], [ 1, 4, 64 ], [ 1, 4, 16, 64 ]) };
+my @sessions = @{ by_mode([2], [ 1, 4, 64 ], [ 1, 4, 16, 64 ]) };
 
 measurement(
 	'backends',

@@ -25,7 +25,7 @@ sub set_ordering
 measurement(
 	'order',
 	rounds => by_mode(1, 5, 9),
-	turns => turns([ sort keys %draw ], by_mode([ 1, 4 ], [ 1, 2, 4, 16, 64, 150 ], [ 1, 2, 4, 16, 64, 150 ])),
+	turns => turns([ sort keys %draw ], by_mode([2], [ 1, 2, 4, 16, 64, 150 ], [ 1, 2, 4, 16, 64, 150 ])),
 	take => sub {
 		my ($subject, $sessions) = @_;
 

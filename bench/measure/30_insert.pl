@@ -7,7 +7,7 @@ use warnings FATAL => 'all';
 use Bench;
 
 my @subjects = keys_here();
-my %clients = (on => by_mode([ 1, 8 ], [ 1, 8 ], [ 1, 8, 32 ]), off => [ 1, 8 ]);
+my %clients = (on => by_mode([2], [ 1, 8 ], [ 1, 8, 32 ]), off => by_mode([2], [ 1, 8 ], [ 1, 8 ]));
 my %table;
 
 for my $commit ('on', 'off')
