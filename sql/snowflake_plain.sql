@@ -229,7 +229,7 @@ BEGIN
             RAISE invalid_parameter_value USING
                 MESSAGE = format('invalid list of shards %s', to_json(shards)),
                 DETAIL = format('%s is not a shard or a range of shards, of 0 to %s.', to_json(element), last),
-                HINT = 'Give this server shards that no other server has, such as ''5'' or ''0-7''.';
+                HINT = 'Give this server shards that no other server has, such as ''8'' or ''8-15''.';
         END IF;
         own := own || ARRAY(SELECT generate_series(range[1]::int, coalesce(range[2], range[1])::int));
     END LOOP;

@@ -435,7 +435,7 @@ mint_check_shards(bool patient)
 	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					errmsg("no shard is configured for this server"),
 					errhint("Set \"snowflake.shards\" to the shards that are "
-							"this server's alone, such as '5' or '0-7', or "
+							"this server's alone, such as '8' or '8-15', or "
 							"name a shard, as in snowflake_nextval(5).")));
 }
 

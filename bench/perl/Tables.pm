@@ -102,7 +102,7 @@ sub tables
 				$bulk,
 				row("`INSERT`, index that outgrew the caches", 'thousand rows/s', 'large index, rows/s', 4, 1000),
 				$size,
-				row('a call, one session, 64 shards', 'ns', 'call, ns', ''),
+				row('a row of a statement, with a call, 64 shards', 'ns', 'call, ns', ''),
 				minting(4, ', one shard, exhausted in each tick', snowflake => 'one shard'),
 			],
 		},

@@ -247,7 +247,7 @@ BEGIN
         IF shard IS NULL AND btrim(own_shards) = '' THEN
             RAISE object_not_in_prerequisite_state USING
                 MESSAGE = 'no shard is configured for this server',
-                HINT = 'Set "snowflake.shards" to the shards that are this server''s alone, such as ''5'' or ''0-7'', '
+                HINT = 'Set "snowflake.shards" to the shards that are this server''s alone, such as ''8'' or ''8-15'', '
                        'or name a shard, as in snowflake_adopt(''photos'', ''id'', 5).';
         END IF;
         IF NOT shard BETWEEN 0 AND last_shard THEN

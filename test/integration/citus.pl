@@ -66,7 +66,7 @@ SKIP:
 		$node->init(allows_streaming => 1);
 		unlink($node->data_dir . '/pg_hba.conf');
 		$node->append_conf('pg_hba.conf', "local all,replication all trust\nhost all,replication all 127.0.0.1/32 scram-sha-256\n");
-		$node->append_conf('postgresql.conf', $conf =~ s/'0-7'/'$shards'/r);
+		$node->append_conf('postgresql.conf', $conf =~ s/'8-15'/'$shards'/r);
 		$node->append_conf('postgresql.conf', <<'CONF');
 listen_addresses = '127.0.0.1'
 citus.node_conninfo = 'sslmode=prefer'

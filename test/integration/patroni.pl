@@ -303,7 +303,7 @@ my $killed = time();
 kill('KILL', postmaster($first));
 end_program('KILL', $first->{patroni});
 comes('the replica is promoted', sub { is_node($second, 'leader') });
-is(sql($second, 'SHOW snowflake.shards'), '0-7', 'it has the shards of the one that was lost');
+is(sql($second, 'SHOW snowflake.shards'), '8-15', 'it has the shards of the one that was lost');
 comes('and mints', sub { (range_of(0, $second))[0] });
 sleep(3);
 

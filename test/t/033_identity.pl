@@ -56,7 +56,7 @@ sub mints_on
 append_to_file($conf, "snowflake.shards = '99'\n");
 reload($node);
 mints_on(99, 'include_dir is in force');
-for ([ 'db-b', 8, '8-15' ], [ 'db-a', 0, '0-7' ])
+for ([ 'db-b', 16, '16-23' ], [ 'db-a', 8, '8-15' ])
 {
 	my ($host, $shard, $shards) = @$_;
 
