@@ -125,7 +125,7 @@ my @places = (
 	},
 	{
 		name => 'between holding the mark and the first id',
-		line => line_of('sessions.c', 'my_hold = HOLDS_LATEST;'),
+		line => line_of('sessions.c', 'my_held = HOLDS_LATEST;'),
 		print => [ 'my_slot->mark_tick.value', 'my_slot->first_id.value' ],
 		check => sub { my ($held, $first) = @_; return $held < 2**62 && $first > 2**62 },
 		is_committed => 0
