@@ -216,13 +216,18 @@ list_perturbed() {
 
 # All tests that are wanted.  Those that stand alone begin first, then places are
 # built, then their tests begin, in this order: compilers of other languages take
-# longest, and what is perturbed.
+# longest, and packages, and what slows the extension down.
 list_tests() {
     local step major packaged=15
     if wants stacks; then
         echo stacks/build
         list_scripts stacks stacks
     fi
+    if wants packages; then     # of a Debian that is released
+        [[ ${majors[0]} =~ ^(16|19)$ ]] || packaged=${majors[0]}
+        printf 'packages/%s\n' "$packaged" bookworm-user ${whole:+trixie-root}
+    fi
+    ! wants sanitize || printf 'sanitize/%s\n' build regress isolation reports
     ! wants perturb || list_perturbed
     for major in "${majors[@]}"; do
         list_major "$major"
@@ -232,11 +237,6 @@ list_tests() {
             format | model | benchmark | analyze | proof | litmus | memory) echo "$step" ;;
             fuzz) printf '%s\n' fuzz "${majors[0]}/text_input" ;;
             soak | sqlsmith) echo "${majors[0]}/$step" ;;
-            packages)           # of a Debian that is released
-                [[ ${majors[0]} =~ ^(16|19)$ ]] || packaged=${majors[0]}
-                printf 'packages/%s\n' "$packaged" bookworm-user ${whole:+trixie-root}
-                ;;
-            sanitize) printf 'sanitize/%s\n' build regress isolation reports ;;
             faults) printf 'faults/%s\n' build faults ;;
             valgrind) printf 'valgrind/%s\n' build regress reports ;;
             coverage | i386 | arm64)
