@@ -143,7 +143,9 @@ tool(
 		ok(wait_until($node, q{SELECT count(*) > 1 FROM s WHERE url = 'by cron'}), 'pg_cron: a job mints');
 		query(q{SELECT cron.unschedule(jobid) FROM cron.job});
 		ok(wait_until($node, q{SELECT count(*) = 0 FROM cron.job_run_details WHERE status IN ('starting', 'running', 'sending', 'connecting')}), 'pg_cron: the jobs have ended');
-		is(query(q{SELECT count(*) FROM cron.job_run_details WHERE status <> 'succeeded'}), 0, 'pg_cron: all of them well');
+		# pg_cron ends a job that runs while it is unscheduled
+		is(query(q{SELECT string_agg(DISTINCT status || ': ' || return_message, E'\n') FROM cron.job_run_details WHERE status <> 'succeeded' AND return_message <> 'job cancelled'}),
+			'', 'pg_cron: all of them well');
 		query('DROP TABLE days; DROP EXTENSION pg_cron');
 	});
 

@@ -85,7 +85,7 @@ $_->stop for values %standby;
 
 # --- What was built on the old layout
 
-my $server = new_server('changed', conf => "snowflake.shards = '8-15'\ntimezone = 'UTC'\nmax_prepared_transactions = 5");
+my $server = new_server('changed', conf => "snowflake.shards = '0-7'\ntimezone = 'UTC'\nmax_prepared_transactions = 5");
 $server->safe_psql('postgres', $_) for 'CREATE DATABASE other', <<'SQL';
 CREATE TABLE photos (
 	id snowflake PRIMARY KEY,
