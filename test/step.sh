@@ -86,7 +86,7 @@ make_place() {
             environment=(PG_TEST_TIMEOUT_DEFAULT=600)
             packages=" $(sed -n 's/^# Packages: //p' test/stacks/*.pl | tr '\n' ' ')"
             later=$(sed -n 's/^# Packages of forky: //p' test/stacks/*.pl | tr '\n' ' ')
-            # All wait for it in the end, and root may have it go first.
+            # This takes longest: root gives it the processor first.
             renice -n -10 -p $$ >/dev/null 2>&1 || true
             packages+=$later
             # Of the next Debian these, and what only it has

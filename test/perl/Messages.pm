@@ -16,17 +16,10 @@ use warnings;
 
 use File::Basename qw(dirname);
 
+use PageTable;
 use States;
 
 my $top = dirname(__FILE__) . '/../..';
-
-sub text_of
-{
-	my ($path) = @_;
-	local $/;
-	open(my $in, '<', $path) or die "could not open $path: $!";
-	return scalar(<$in>);
-}
 
 # --- What the sources say: @messages, each with where it is, its text, which is a format, a
 # --- pattern of what comes of that, and its SQLSTATE, if the source has it.  @unread has the
@@ -71,7 +64,7 @@ sub condition_codes
 	my ($sharedir) = (`pg_config --sharedir`) =~ /(.*)/;
 	my %codes;
 
-	for (split(/\n/, text_of("$sharedir/errcodes.txt")))
+	for (split(/\n/, PageTable::text_of("$sharedir/errcodes.txt")))
 	{
 		my ($state, $macro, $name) = /^(\w{5})\s+[EWS]\s+(\w+)\s*(\w*)/ or next;
 		$codes{$macro} = $state;
@@ -95,7 +88,7 @@ sub note_message
 }
 
 # Macros for strings stand for the strings.
-my %source_of = map { /([^\/]*)$/ => text_of($_) =~ s{/\*.*?\*/}{}gsr } glob("$top/src/*.[ch] $top/src/lease/*.[ch]");
+my %source_of = map { /([^\/]*)$/ => PageTable::text_of($_) =~ s{/\*.*?\*/}{}gsr } glob("$top/src/*.[ch] $top/src/lease/*.[ch]");
 my %macros = (
 	INT64_FORMAT => '"%d"',
 	UINT64_FORMAT => '"%u"',
@@ -125,7 +118,7 @@ my @scripts = glob("$top/sql/snowflake/*.sql $top/sql/*_*.sql");
 
 for my $path (@scripts)
 {
-	my $source = text_of($path) =~ s/^\s*--.*//gmr;
+	my $source = PageTable::text_of($path) =~ s/^\s*--.*//gmr;
 	my ($name) = $path =~ /([^\/]*)$/;
 
 	while ($source =~ /\bRAISE\s+([^;]*?)\s*(?=\s|;)/g)
@@ -161,7 +154,7 @@ sub paragraphs_of
 	my @paragraphs = ([ '', '' ]);
 	my $is_fenced = 0;
 
-	for my $line (split(/^/, text_of("$top/doc/$page.md")))
+	for my $line (split(/^/, PageTable::text_of("$top/doc/$page.md")))
 	{
 		$is_fenced ^= $line =~ /^ *```/;
 		push @paragraphs, [ $1, '' ] if !$is_fenced && $line =~ /^#+ (.*)/;
@@ -210,7 +203,7 @@ sub is_said
 # --- failures.md shows it, PostgreSQL's.  "..." stands for what differs.
 
 # The strings of the sources, of which some stand for a value.
-my %is_literal = map { $_ => 1 } (map { /"([a-z][a-z0-9 ]+)"/g } values %source_of), (map { text_of($_) =~ /'([a-z][a-z0-9 ]+)'/g } @scripts);
+my %is_literal = map { $_ => 1 } (map { /"([a-z][a-z0-9 ]+)"/g } values %source_of), (map { PageTable::text_of($_) =~ /'([a-z][a-z0-9 ]+)'/g } @scripts);
 
 # The message that a text is, or that ends it: the one that begins first, and of several the one
 # with the most words of its own, first in front of its values.  Returns it with what a match
@@ -338,19 +331,12 @@ sub table
 sub with_table
 {
 	my ($text) = @_;
-	my $table = table();
-
-	$text =~ s/^\| the message \|.*?\n(?!\|)/$table/ms or die "no table";
-	return $text;
+	return PageTable::with_table($text, table());
 }
 
 sub write_page
 {
-	my $text = with_table(text_of($page));
-
-	open(my $out, '>', $page) or die "could not open $page: $!";
-	print $out $text;
-	close($out) or die "could not write $page: $!";
+	PageTable::write_table($page, table());
 	return;
 }
 

@@ -20,6 +20,8 @@ package States;
 use strict;
 use warnings;
 
+use PageTable;
+
 my $slowly = 'Minting goes on by itself';
 
 our @by_wait = ('SnowflakeHorizonStuck');
@@ -326,20 +328,12 @@ sub table
 sub with_table
 {
 	my ($text) = @_;
-	my $table = table();
-
-	$text =~ s/^\| the server \|.*?\n(?!\|)/$table/ms or die "no table";
-	return $text;
+	return PageTable::with_table($text, table());
 }
 
 sub write_page
 {
-	local $/;
-	open(my $in, '<', $page) or die "could not open $page: $!";
-	my $text = <$in>;
-	open(my $out, '>', $page) or die "could not open $page: $!";
-	print $out with_table($text);
-	close($out) or die "could not write $page: $!";
+	PageTable::write_table($page, table());
 	return;
 }
 
