@@ -428,11 +428,11 @@ needs_root() {
 
 places() { printf '%s\n' "${names[@]}" | sed -n 's,/.*,,p' | uniq; }
 
-# The order of tests, for prove: a place is built first, and pg_regress wants a
-# directory that scripts do not; all else at the same time.
+# The order of tests, for prove: what scripts wait for begins first; a place is built
+# first, and pg_regress wants a directory that scripts do not; all else at the same time.
 write_rules() {
     local place name
-    say 'par:'
+    printf '%s\n' 'par:' '  - tools'
     for place in $(places); do
         local -a suites=() scripts=() last=()
         for name in "${names[@]}"; do

@@ -149,7 +149,7 @@ fetch_tools() {
     trap 'touch "$RUN/tools.done"; cleanup' EXIT
     mkdir "$RUN/tools"
     # shellcheck disable=SC2086 # one word for each package
-    (cd "$RUN/tools" && apt-get -qq download $SNOWFLAKE_UNPACKED &&
+    (cd "$RUN/tools" && timeout 900 apt-get -qq download $SNOWFLAKE_UNPACKED &&
         printf '%s\0' ./*.deb | xargs -0 -n 1 -I{} dpkg -x {} .) || true
     for where in $SNOWFLAKE_NPM; do
         mkdir "$RUN/tools/$where"
@@ -179,7 +179,7 @@ await_tools() {
 install_from_npm() {
     local log=$1/npm.log
     command -v npm >/dev/null || return 0       # Debian's Node.js comes without
-    attend env -C "$1" npm install --no-package-lock --no-save --no-audit --no-fund \
+    attend timeout 900 env -C "$1" npm install --no-package-lock --no-save --no-audit --no-fund \
         --ignore-scripts --fetch-retries=0 --loglevel=error >"$log" 2>&1 </dev/null || {
         say "#: npm could not install what ${1##*/}/package.json names:"
         head -n 5 "$log" | sed 's/^/#:   /'
