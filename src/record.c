@@ -168,6 +168,13 @@ way_out(const Trouble *trouble)
 	if (trouble->kind == TROUBLE_VERSION)
 		return "Install the version of snowflake that wrote it, or a "
 			   "later one, and restart the server.";
+	if (trouble->kind == TROUBLE_RIGHTS)
+		return trouble->record == LAYOUT_RECORD ?
+				   "Make the operating-system user of the server the owner of "
+				   "file \"%s\", with mode 0600, and restart the server." :
+				   "Make the operating-system user of the server the owner of "
+				   "file \"%s\", with mode 0600. Do not remove it. Minting "
+				   "goes on with the next call.";
 	if (trouble->record == LAYOUT_RECORD)
 		return "Stop the server, restore file \"%s\" from a backup, and start "
 			   "the server. If there is none, and \"snowflake.layout\" is "
@@ -231,7 +238,8 @@ record_read_file(RecordKind kind, Record *record, Trouble *trouble)
 	{
 		if (errno == ENOENT)
 			return RECORD_MISSING;
-		note_failure(trouble, TROUBLE_FILE, "open", file);
+		note_failure(trouble, errno == EACCES ? TROUBLE_RIGHTS : TROUBLE_FILE,
+					 "open", file);
 		return RECORD_UNREADABLE;
 	}
 	length = read(fd, bytes, sizeof(bytes));

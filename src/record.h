@@ -31,6 +31,7 @@ typedef enum TroubleKind
 {
 	TROUBLE_STORING, /* the record cannot be stored */
 	TROUBLE_FILE,	 /* the file cannot be read */
+	TROUBLE_RIGHTS,	 /* ... because it is not the server's */
 	TROUBLE_PAGE,	 /* the page cannot be read */
 	TROUBLE_VERSION	 /* either is of a later version */
 } TroubleKind;

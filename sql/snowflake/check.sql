@@ -61,7 +61,8 @@ BEGIN
         EXECUTE format('SELECT * FROM %s.snowflake_layouts() WHERE in_use', own) INTO layout;
         IF layout.name IS NULL THEN
             RETURN QUERY SELECT 'preload', 'error', 'the library is not preloaded, so nothing mints, and ids are read in named layouts only',
-                'Add ''snowflake'' to "shared_preload_libraries" in postgresql.conf, and restart the server.';
+                'Add ''snowflake'' to "shared_preload_libraries" in postgresql.conf, and restart the server. '
+                'If it is there, another line goes before: SELECT * FROM pg_file_settings WHERE name = ''shared_preload_libraries'';';
         ELSE
             RETURN QUERY SELECT 'preload', 'ok', 'the library is preloaded', NULL;
         END IF;
@@ -271,7 +272,7 @@ BEGIN
                                                  AND p.refclassid = 'pg_proc'::regclass AND p.refobjid = ANY (minters))
                  FROM types AS b JOIN pg_type AS t ON t.typbasetype = b.oid AND t.typtype = 'd')
         SELECT c.oid::regclass AS name, a.attname, c.relkind, a.attidentity, a.attinhcount > 0 AS is_inherited,
-               c.oid, d.mints, a.atthasdef OR y.typdefault IS NOT NULL AS has_default, i.is_key, i.is_indexed, r.refers, s.sequence,
+               c.oid, t.is_own, d.mints, n.numbers_of, a.atthasdef OR y.typdefault IS NOT NULL AS has_default, i.is_key, i.is_indexed, r.refers, s.sequence,
                (SELECT substring(pg_get_expr(e.adbin, 0) FROM 'snowflake_nextval[(]([0-9]+)[)]')::numeric
                   FROM pg_attrdef AS e WHERE e.adrelid = c.oid AND e.adnum = a.attnum AND d.mints) AS shard
           FROM pg_class AS c
@@ -283,6 +284,15 @@ BEGIN
                  JOIN pg_depend AS p ON p.classid = 'pg_attrdef'::regclass AND p.objid = e.oid
                 WHERE e.adrelid = c.oid AND e.adnum = a.attnum
                   AND p.refclassid = 'pg_proc'::regclass AND p.refobjid = ANY (minters)) ELSE t.mints END) AS d(mints)
+          -- The DEFAULT takes a sequence, and no function makes an id of its numbers.
+         CROSS JOIN LATERAL (
+               SELECT CASE WHEN NOT coalesce(bool_or(p.refclassid = 'pg_proc'::regclass
+                                                     AND p.refobjid NOT IN (y.typinput, y.typoutput, y.typreceive, y.typsend)), false)
+                           THEN min(q.oid) FILTER (WHERE q.relkind = 'S')::regclass END
+                 FROM pg_depend AS p LEFT JOIN pg_class AS q ON p.refclassid = 'pg_class'::regclass AND q.oid = p.refobjid
+                WHERE CASE WHEN a.atthasdef THEN p.classid = 'pg_attrdef'::regclass
+                                AND p.objid = (SELECT e.oid FROM pg_attrdef AS e WHERE e.adrelid = c.oid AND e.adnum = a.attnum)
+                           ELSE p.classid = 'pg_type'::regclass AND p.objid = a.atttypid END) AS n(numbers_of)
          CROSS JOIN LATERAL (
                SELECT coalesce(bool_or(x.indisprimary), false), coalesce(bool_or(x.indisprimary AND x.indnkeyatts = 1), false), count(*) > 0
                  FROM pg_index AS x WHERE x.indrelid = c.oid AND a.attnum = ANY (x.indkey)) AS i(is_in_key, is_key, is_indexed)
@@ -307,6 +317,10 @@ BEGIN
             found_any := true;
             RETURN QUERY SELECT 'columns', 'notice', format('key "%s" of table %s has no DEFAULT', item.attname, item.name),
                 format('If the server is to mint it: ALTER TABLE %s ALTER COLUMN %I SET DEFAULT %s.snowflake_nextval();', item.name, item.attname, own);
+        ELSIF item.is_key AND NOT item.refers AND item.is_own AND item.numbers_of IS NOT NULL THEN
+            found_any := true;
+            RETURN QUERY SELECT 'columns', 'warning', format('key "%s" of table %s gets numbers of sequence %s, which are no ids', item.attname, item.name, item.numbers_of),
+                format('ALTER TABLE %s ALTER COLUMN %I SET DEFAULT %s.snowflake_nextval();', item.name, item.attname, own);
         END IF;
         IF item.shard IS NOT NULL AND layout.name IS NOT NULL AND own_shards ~ '^[0-9]' AND NOT EXISTS (
                 SELECT FROM regexp_matches(own_shards, '(?:^|,)[[:space:]]*([0-9]+)[[:space:]]*(?:-[[:space:]]*([0-9]+))?', 'g') AS m

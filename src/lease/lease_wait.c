@@ -15,6 +15,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_authid_d.h"
+#include "common/string.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/timestamp.h"
@@ -113,8 +114,9 @@ report_registry(const RegistryFailure *failure, TimestampTz end)
 		TIMESTAMP_NOT_FINITE(end) ?
 			pstrdup("This server holds no shard.") :
 			psprintf("This server's lease ended at %s.", time_text(end));
-	char *words = psprintf("%s The last attempt to lease failed: %s.", ended,
-						   failure->text);
+	char *words = psprintf("%s The last attempt to lease failed: %s%s", ended,
+						   failure->text,
+						   pg_str_endswith(failure->text, ".") ? "" : ".");
 
 	ereport(ERROR,
 			(errcode(ERRCODE_SYSTEM_ERROR),

@@ -51,7 +51,7 @@ our @states = (
 		name => 'the library is not preloaded',
 		says => 'snowflake must be loaded via "shared_preload_libraries"',
 		finds => ['preload error'],
-		step => 'Add \'snowflake\' to "shared_preload_libraries" in postgresql.conf, and restart the server.',
+		step => 'Add \'snowflake\' to "shared_preload_libraries" in postgresql.conf, and restart the server. If it is there, another line goes before:',
 	},
 	{
 		name => 'max_worker_processes is 0',
@@ -96,6 +96,13 @@ our @states = (
 		says => 'cannot mint snowflake ids: could not use file "snowflake.horizon": its checksum is wrong',
 		finds => ['horizon error'],
 		step => 'Check that the clock is past the newest id, and remove file "snowflake.horizon"',
+		alerts => ['SnowflakeCannotMint'],
+	},
+	{
+		name => 'snowflake.horizon may not be read',
+		says => 'cannot mint snowflake ids: could not open file "snowflake.horizon": Permission denied',
+		finds => ['horizon error'],
+		step => 'Make the operating-system user of the server the owner of file "snowflake.horizon", with mode 0600. Do not remove it.',
 		alerts => ['SnowflakeCannotMint'],
 	},
 	{

@@ -66,6 +66,22 @@ DROP SEQUENCE "My Shop"."Order's_Order Id_seq";
 ALTER TABLE photos ALTER id SET DEFAULT snowflake_nextval();
 :columns;
 
+-- a key that takes numbers of a sequence: its DEFAULT's, its domain's; one that makes ids of them
+CREATE SEQUENCE numbers;
+CREATE DOMAIN number AS snowflake DEFAULT nextval('numbers');
+CREATE TABLE numbered (id snowflake PRIMARY KEY DEFAULT nextval('numbers'));
+CREATE TABLE by_domain (id number PRIMARY KEY);
+CREATE TABLE made (id snowflake PRIMARY KEY DEFAULT snowflake_encode(clock_timestamp(), 5, (nextval('numbers') % 4096)::integer));
+INSERT INTO numbered DEFAULT VALUES;
+:columns;
+SELECT next_step FROM snowflake_check() WHERE finding ~ 'numbers of sequence' \gexec
+:columns;
+INSERT INTO numbered DEFAULT VALUES;
+SELECT count(*), count(*) FILTER (WHERE id > now() - interval '1 hour') AS minted FROM numbered;
+DROP TABLE numbered, by_domain, made;
+DROP DOMAIN number;
+DROP SEQUENCE numbers;
+
 -- an id from the future, where an index shows it
 CREATE TABLE heap (id snowflake);
 INSERT INTO heap VALUES (snowflake_encode('2060-01-01Z', 5, 0));

@@ -95,6 +95,8 @@ for my $name (sort keys %damage)
 	my $way_out =
 	  $name =~ /version/
 	  ? qr/Install the version of snowflake that wrote it, or a later one, and restart the server/
+	  : $name eq 'unreadable'
+	  ? qr/Make the operating-system user of the server the owner of file "snowflake\.horizon", with mode 0600\. Do not remove it\. .* next call/
 	  : qr/Check that the clock is past the newest id, and remove file "snowflake\.horizon", or restore it .* next call/;
 	for (1, 2)
 	{
@@ -109,10 +111,12 @@ for my $name (sort keys %damage)
 	$node->restart;
 	fails_with($node, $mint, '58030', $pattern, "$name: nor does a restart start afresh");
 
-	# the documented steps, in turn: the file restored, or removed
-	remove_file();
-	write_bytes($good) if $name lt 'm';
-	cmp_ok(minted(), '>', $last, "$name: file " . ($name lt 'm' ? 'restored' : 'removed') . ', and the next call mints');
+	# the documented steps, in turn: the file given back, restored, or removed
+	my $step = $name eq 'unreadable' ? 'given back' : $name lt 'm' ? 'restored' : 'removed';
+	chmod(0600, $file) if $step eq 'given back';
+	remove_file() if $step ne 'given back';
+	write_bytes($good) if $step eq 'restored';
+	cmp_ok(minted(), '>', $last, "$name: file $step, and the next call mints");
 	ok(wait_until($node, 'SELECT last_error IS NULL FROM snowflake_horizon()'), "$name: the error is gone");
 }
 

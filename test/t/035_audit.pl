@@ -53,6 +53,22 @@ $standby->safe_psql('postgres', q{SELECT pg_cancel_backend(pid) FROM pg_stat_act
 ok(!finish_session($running), 'it ends when it is cancelled');
 like($running->{err}, qr/canceling statement due to user request/, 'for that reason');
 
+# --- the ids that two servers have, as the page shows
+
+my ($compare) = map { $_->[1] } grep { $_->[0] eq 'sh' } fenced_blocks(page_text('doc/audit.md'));
+for my $database ('one', 'two')
+{
+	$primary->safe_psql('postgres', "CREATE DATABASE $database");
+	$primary->safe_psql($database, <<"SQL");
+CREATE EXTENSION snowflake;
+CREATE TABLE photos AS SELECT snowflake_encode('2026-01-01Z', shard, n) AS id FROM generate_series(5, 6) AS shard, generate_series(8, 10) AS n;
+UPDATE photos SET id = snowflake_nextval() WHERE snowflake_sequence(id) < 10;
+SQL
+	$ENV{ uc $database } = $primary->connstr($database);
+}
+my ($both, $trouble) = run_command([ 'bash', '-c', $compare ]);
+is("$both$trouble", $primary->safe_psql('postgres', "SELECT snowflake_encode('2026-01-01Z', 5, 10)"), 'the page finds the id of both servers');
+
 $standby->stop;
 $primary->stop;
 done_testing();

@@ -475,6 +475,19 @@ DROP TABLE pg_catalog.pg_dist_partition;
 SQL
 	},
 	'There is no last id' => sub { return errors_of($node, 'SELECT snowflake_lastval()') },
+	'The reader is in an old transaction' => sub {
+		my ($section) = page_text('doc/failures.md') =~ /^### The reader is in an old transaction\n(.*?)^###/ms;
+		my ($query) = map { $_->[1] } grep { $_->[0] eq 'sql' } fenced_blocks($section);
+		my $file = PostgreSQL::Test::Utils::tempdir_short() . '/query.sql';
+
+		append_to_file($file, $query);
+		like($node->safe_psql('postgres', <<"SQL"), qr/^reader (\d+)\n\1\|.*snowflake_settled/, 'the page\'s query finds the reader');
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT 'reader ' || pg_backend_pid() FROM (SELECT snowflake_settled()) AS poll;
+\\! psql -XAtq -d '@{[ $node->connstr('postgres') ]}' -f $file
+SQL
+		return ();
+	},
 	'The snapshot is too old' => sub {
 		my $psql = "psql -Xq -d '" . $node->connstr('postgres') . "'";
 

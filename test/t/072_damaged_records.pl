@@ -172,6 +172,13 @@ is($node->safe_psql('postgres', "SELECT snowflake_shard($ID, 'twitter')"), 378, 
 fails_with($node, 'SELECT snowflake_nextval()', '58030', qr/cannot tell the layout|cannot mint snowflake ids/, 'files swapped: no minting');
 like(slurp_file($node->logfile, $offset), qr/LOG:  $unknown/, 'files swapped: the log says so');
 $node->stop;
+chmod(0, path($node, $FILES[1]));
+$node->start;
+fails_with($node, $LOOK, '58030',
+	qr/could not open file "snowflake\.layout": Permission denied.*HINT:  Make the operating-system user of the server the owner of file "snowflake\.layout", with mode 0600, and restart the server\./s,
+	'and the file of the layout is not the server\'s: the way out');
+$node->stop;
+chmod(0600, path($node, $FILES[1]));
 put($node, $FILES[0], undef);
 $node->start;
 fails_with($node, $LOOK, '58030', $unknown, 'the horizon removed as its hint says: no look-up as long as the layout is not known');

@@ -167,7 +167,7 @@ for my $case ([ 'state', $named ], [ 'holders', $named ], [ 'shards', q(SET stat
 	my $hog = in_session("BEGIN; LOCK TABLE snowflake_registry_$table IN ACCESS EXCLUSIVE MODE");
 
 	locks_are('AccessExclusiveLock', 'true');
-	fails_now($sql, qr/55P03: another transaction has locked the snowflake registry\n.*Process \d+ of user "[^"]+" \(idle in transaction\) has been in a transaction since \d\S+ \S+\.\n/,
+	fails_now($sql, qr/55P03: another transaction has locked the snowflake registry\n.*Process \d+ of user "[^"]+" \(idle in transaction\) has been in a transaction since \d\S+ [^.\n]\S*[^.\n]\.\n/,
 		"ACCESS EXCLUSIVE on $table");
 	$hog->{run}->kill_kill;
 }

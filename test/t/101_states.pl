@@ -79,6 +79,9 @@ sub change_horizon
 in_state($node, 'a byte of snowflake.horizon is damaged',
 	cause => sub { change_horizon(sub { substr(${ $_[0] }, 20, 1) ^= "\xff" }) },
 	mend => sub { unlink($node->data_dir . '/' . ($_[0] =~ /remove file "([\w.]+)"/)[0]) });
+in_state($node, 'snowflake.horizon may not be read',
+	cause => sub { $node->stop; chmod(0, $horizon); start($node) },
+	mend => sub { chmod(oct(($_[0] =~ /with mode (\d+)/)[0]), $horizon) });
 my $good;
 in_state($node, 'snowflake.horizon is of a later version',
 	cause => sub { change_horizon(sub { $good = ${ $_[0] }; substr(${ $_[0] }, 4, 4) = pack('L', 99) }) },
@@ -93,7 +96,10 @@ restart($node, 'max_worker_processes = 20');
 in_state($node, 'the library is not preloaded',
 	is_blind => 1,
 	cause => sub { restart($node, q{shared_preload_libraries = ''}) },
-	mend => sub { restart($node, q{shared_preload_libraries = } . ($_[0] =~ /Add ('\w+')/)[0]) });
+	mend => sub {
+		is($node->safe_psql('postgres', statement_of($_[0], 'SELECT') =~ s/\*/setting || applied/r), "snowflakefalse\ntrue", 'the line that goes before');
+		restart($node, q{shared_preload_libraries = } . ($_[0] =~ /Add ('\w+')/)[0]);
+	});
 in_state($node, 'snowflake.layout is another one',
 	cause => sub { restart($node, q{snowflake.layout = 'discord'}) },
 	mend => sub { restart($node, q{snowflake.layout = 'twitter'}) });
