@@ -82,7 +82,7 @@ make_place() {
             ;;
         stacks)
             major=$STACKS_MAJOR
-            limit=1800          # compilers
+            limit=3600          # compilers
             environment=(PG_TEST_TIMEOUT_DEFAULT=600)
             packages=" $(sed -n 's/^# Packages: //p' test/stacks/*.pl | tr '\n' ' ')"
             later=$(sed -n 's/^# Packages of forky: //p' test/stacks/*.pl | tr '\n' ' ')
