@@ -18,7 +18,7 @@ for my $page ('choosing', 'reference', 'pagination', 'partitions', 'sharding', '
 {
 	# what names its servers is ManyServers.pm's, and rows with keys are 054_rekey.pl's
 	my $text = page_text("doc/$page.md") =~ s/^```sql\n-- on .*?^```\n//msgr =~ s/^## Rows with numbers\n.*//msr;
-	my $node = new_server($page, conf => "timezone = 'UTC'");
+	my $node = new_server($page, conf => "timezone = 'UTC'\n" . ($page eq 'audit' ? "snowflake.shards = '8'" : ''));
 
 	cmp_ok(scalar(fenced_blocks($text)), '>', 1, "$page has examples");
 	$node->safe_psql('postgres', slurp_file("$top/doc/expected_waits.sql")) if $page eq 'capacity';
