@@ -290,9 +290,10 @@ BEGIN
                                                      AND p.refobjid NOT IN (y.typinput, y.typoutput, y.typreceive, y.typsend)), false)
                            THEN min(q.oid) FILTER (WHERE q.relkind = 'S')::regclass END
                  FROM pg_depend AS p LEFT JOIN pg_class AS q ON p.refclassid = 'pg_class'::regclass AND q.oid = p.refobjid
-                WHERE CASE WHEN a.atthasdef THEN p.classid = 'pg_attrdef'::regclass
-                                AND p.objid = (SELECT e.oid FROM pg_attrdef AS e WHERE e.adrelid = c.oid AND e.adnum = a.attnum)
-                           ELSE p.classid = 'pg_type'::regclass AND p.objid = a.atttypid END) AS n(numbers_of)
+                -- by the index: both must be values
+                WHERE p.classid = CASE WHEN a.atthasdef THEN 'pg_attrdef'::regclass ELSE 'pg_type'::regclass END
+                  AND p.objid = CASE WHEN a.atthasdef THEN (SELECT e.oid FROM pg_attrdef AS e WHERE e.adrelid = c.oid AND e.adnum = a.attnum)
+                                     ELSE a.atttypid END) AS n(numbers_of)
          CROSS JOIN LATERAL (
                SELECT coalesce(bool_or(x.indisprimary), false), coalesce(bool_or(x.indisprimary AND x.indnkeyatts = 1), false), count(*) > 0
                  FROM pg_index AS x WHERE x.indrelid = c.oid AND a.attnum = ANY (x.indkey)) AS i(is_in_key, is_key, is_indexed)
