@@ -96,7 +96,8 @@ main() {
         install -D -m 644 "$pgedge/snowflake.so" "$ROOT$COPY/pgedge/snowflake.so"
         own_copy
     fi
-    as_tester env BENCH_COMMAND="bench/run.sh $command_line" \
+    # A directory of this machine means nothing to a reader.
+    as_tester env BENCH_COMMAND="bench/run.sh ${command_line/"$pgedge"/${pgedge:+DIR}}" \
         BENCH_COMMIT="$(git -c safe.directory='*' -C "$SOURCE" describe --always --dirty 2>/dev/null)" \
         perl bench/run.pl "$mode" ../tmp/results.csv ${only:+"$only"}
     csv=$ROOT$COPY/tmp/results.csv
