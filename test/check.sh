@@ -22,6 +22,7 @@ set -euo pipefail
 STEPS=(format model regress isolation tap twins integration stacks upgrade packages soak benchmark
     fuzz analyze proof litmus memory sanitize perturb faults valgrind sqlsmith coverage i386 arm64)
 DEFAULT=(format regress isolation tap twins)
+ACCEPT_IS_FOR='--accept is for SQL tests: --only NAME,NAME --accept'
 JOBS=$((3 * $(nproc) < 12 ? 3 * $(nproc) : 12))     # tests mostly wait
 
 # What a step needs, and is skipped without.  What a script needs is in its head,
@@ -82,9 +83,9 @@ and without any: ${DEFAULT[*]}.
   --all             with each of ${SUPPORTED[*]}; but each script with one of them,
                     by turns, unless its head says that much depends on the major
   --whole           leave nothing out: each script with each major, millions of rows
-  --only NAME       only this test: a TAP script such as 003_spilling, an SQL
-                    test such as mint, or a name as it is printed, 17/regress
-  --accept          with --only and an SQL test: what it prints is expected from now
+  --only NAME,...   only these tests: a TAP script such as 003_spilling, an SQL or
+                    isolation test such as mint, or a name as it is printed, 17/regress
+  --accept          with --only and SQL tests: what they print is expected from now
                     on, in expected/; read the difference before you commit it
   --keep            keep the servers' directories, and say where they are
   --minutes N       soak so long (default: 1) and ask twins so long (default: ten
@@ -115,7 +116,7 @@ choose_majors() {
     local version program
     exclude_each_other all pg pg_config
     exclude_each_other all accept
-    [[ -z $accept || -f $SOURCE/test/sql/$only.sql ]] || die '--accept is for an SQL test: --only NAME --accept'
+    [[ -z $accept || $only ]] || die "$ACCEPT_IS_FOR"
     majors=("${pg:-}")
     if [[ $all ]]; then
         majors=("${SUPPORTED[@]}")
@@ -247,20 +248,15 @@ list_tests() {
     done
 }
 
-# What --only leaves: that test, and the builds that it needs.
-select_tests() {
-    local test build
-    local -a selected=()
-    for test in "${names[@]}"; do
+# Those with this name among the tests, and the builds that they need.
+tests_named() {
+    local only=$1 test
+    shift
+    for test in "$@"; do
         [[ $test == "$only" || $test == */"$only" ]] || continue
-        selected+=("${test%/*}/build" "$test")
-        [[ $test != */upgrade-* ]] || selected+=("${test##*-}/build")
+        printf '%s\n' "${test%/*}/build" "$test"
+        [[ $test != */upgrade-* ]] || echo "${test##*-}/build"
     done
-    for test in "${names[@]}"; do
-        for build in "${selected[@]}"; do
-            [[ $test != "$build" ]] || echo "$test"
-        done
-    done | uniq
 }
 
 # The step that a test belongs to.
@@ -287,17 +283,46 @@ choose_names() {
     choose_turns
     mapfile -t names < <(list_tests)
     [[ $only ]] || return 0
-    if [[ -f $SOURCE/test/sql/$only.sql ]]; then
-        export SNOWFLAKE_SQL=$only SNOWFLAKE_ACCEPT=$accept
-        only=regress
-    fi
-    if [[ ${#arguments[@]} == 0 && " ${names[*]} " != *[\ /]"$only "* ]]; then
-        steps=("${STEPS[@]}")
-        mapfile -t names < <(list_tests)
-    fi
-    mapfile -t names < <(select_tests)
-    ((${#names[@]})) || die "there is no test \"$only\" in the steps ${steps[*]}"
+    name_suites
+    select_tests
     mapfile -t steps < <(for name in "${names[@]}"; do step_of "$name"; done | sort -u)
+}
+
+# An SQL test, or an isolation test, is a part of a suite: set "only" to names of tests.
+name_suites() {
+    local name
+    local -a sql=() specs=() tests=()
+    for name in ${only//,/ }; do
+        if [[ -f $SOURCE/test/sql/$name.sql ]]; then
+            sql+=("$name")
+            name=regress
+        elif [[ -f $SOURCE/test/specs/$name.spec ]]; then
+            specs+=("$name")
+            name=isolation
+        fi
+        [[ -z $accept || $name == regress && ${#sql[@]} != 0 ]] ||
+            die "$ACCEPT_IS_FOR"
+        [[ " ${tests[*]} " == *" $name "* ]] || tests+=("$name")
+    done
+    only=("${tests[@]}")
+    export SNOWFLAKE_SQL="${sql[*]}" SNOWFLAKE_SPECS="${specs[*]}" SNOWFLAKE_ACCEPT=$accept
+}
+
+# Leave of "names" those in "only".  If no step was asked for, a name may be of any.
+select_tests() {
+    local name
+    local -a all=("${names[@]}") selected=() found
+    if ((${#arguments[@]} == 0)); then
+        steps=("${STEPS[@]}")
+        mapfile -t all < <(list_tests)
+    fi
+    for name in "${only[@]}"; do
+        mapfile -t found < <(tests_named "$name" "${names[@]}")
+        ((${#found[@]})) || mapfile -t found < <(tests_named "$name" "${all[@]}")
+        ((${#found[@]})) || die "there is no test \"$name\" in the steps ${steps[*]}"
+        selected+=("${found[@]}")
+    done
+    mapfile -t names < <(printf '%s\n' "${all[@]}" | grep -Fx -f <(printf '%s\n' "${selected[@]}") | uniq)
 }
 
 # --- Packages
@@ -412,7 +437,8 @@ announce() {
 
 # A number that no test asks for is a mistake.
 check_numbers() {
-    [[ -z $minutes ]] || grep -qs SNOWFLAKE_LONG "$SOURCE/test/t/$only.pl" || wants soak || wants fuzz || wants sqlsmith || wants twins || wants memory || wants perturb ||
+    local -a scripts=("${only[@]/#/$SOURCE/test/t/}")
+    [[ -z $minutes ]] || grep -qs SNOWFLAKE_LONG "${scripts[@]/%/.pl}" || wants soak || wants fuzz || wants sqlsmith || wants twins || wants memory || wants perturb ||
         die '--minutes is for the steps soak, fuzz, sqlsmith, twins, memory and perturb'
     [[ -z $seed ]] || wants soak || wants twins || wants perturb || die '--seed is for the steps soak, twins and perturb'
 }

@@ -2,8 +2,8 @@
 #
 # A formatter for prove: a line for each test that ends, with how many there
 # are, the time, and the tests that run meanwhile; what failed at once with its
-# diagnostics; all failures once more in the end, with the command that runs
-# each alone; and the totals, of assertions.
+# diagnostics; all failures once more in the end, the first one last, with the command
+# that runs each alone; how the first one begins; and the totals, of assertions.
 #
 # Tests run several at a time, so nothing is printed before a test ends, but for
 # failures, skips, and comments that begin with "#:", which have its name.  While
@@ -82,7 +82,7 @@ sub summary
 {
 	my ($self, $aggregate, $interrupted) = @_;
 	say_now("\n", 'Failures once more:') if @{ $self->{failures} };
-	for my $failure (@{ $self->{failures} })
+	for my $failure (reverse @{ $self->{failures} })
 	{
 		my ($name, @lines) = @$failure;
 		my $major = $name =~ /upgrade/ ? ' --all' : $name =~ m{^(\d+)/} ? " --pg $1" : '';
@@ -91,11 +91,23 @@ sub summary
 		say_now($_) for @lines;
 		say_now("    $name: to run it alone:  test/check.sh$major --keep --only $_") for @alone ? @alone : $name;
 	}
+	$self->show_first(@{ $self->{failures}[0] }) if @{ $self->{failures} };
 	say_now("\nInterrupted after $self->{done} of $self->{count} tests, in @{ $self->{running} }") if $interrupted;
 	say_now('Took ', $self->elapsed);
 	say_now("$self->{passed} passed, $self->{failed} failed",
 		$self->{skipped} ? ", $self->{skipped} skipped" : '');
 	close($printer);
+	return;
+}
+
+# How the first failure begins, which often explains the others.
+my $SHOWN = 15;
+
+sub show_first
+{
+	my ($self, $name, @lines) = @_;
+	say_now("\nThe first failure is of $name:");
+	say_now($_) for @lines > $SHOWN ? (@lines[ 0 .. $SHOWN - 1 ], '    ...') : @lines;
 	return;
 }
 

@@ -51,7 +51,8 @@ refuses(qr/there is no test "nonsense" in the steps .*/, 'test/check.sh', '--onl
 refuses(qr/--minutes needs a value: --minutes N/, 'test/check.sh', '--minutes', 'many', 'soak');
 refuses(qr/--minutes is for the steps .*/, 'test/check.sh', '--minutes', '5', '--only', 'mint');
 refuses(qr/--seed is for the steps .*/, 'test/check.sh', '--seed', '5', '--only', 'mint');
-refuses(qr/--accept is for an SQL test: .*/, 'test/check.sh', '--only', '003_spilling', '--accept');
+refuses(qr/there is no test "nonsense" in the steps .*/, 'test/check.sh', '--only', 'mint,nonsense');
+refuses(qr/--accept is for SQL tests: .*/, 'test/check.sh', @$_, '--accept') for [], [ '--only', 'mint,003_spilling' ];
 refuses(qr/--all and --accept exclude each other/, 'test/check.sh', '--all', '--only', 'mint', '--accept');
 refuses(qr/--all and --pg exclude each other/, 'test/check.sh', '--all', '--pg', '15');
 refuses(qr/--pg and --pg-config exclude each other/, 'test/check.sh', '--pg', '15', '--pg-config', '/bin/true');
