@@ -20,7 +20,7 @@ my @ROOMS = (
 		leases => [
 			[
 				qw(sql/snowflake_registry--*.sql) => [
-					'registry', qw(078_registry_rights 077_registry_put_back 076_reserved_shards 060_leases 092_confirmed_fence 061_lease_places
+					'registry', qw(097_bound_names 078_registry_rights 077_registry_put_back 076_reserved_shards 060_leases 092_confirmed_fence 061_lease_places
 					  074_leaving 075_no_wait 079_put_back_replayed 106_states_in_time 100_rights 063_leases_page)
 				]
 			],
@@ -80,12 +80,12 @@ my @ROOMS = (
 	],
 	[
 		sql => [
-			[ qw(sql/snowflake_plain.sql) => [ 'plain settled_plain', qw(091_managed 090_plain 053_formats) ] ],
+			[ qw(sql/snowflake_plain.sql) => [ 'plain settled_plain', qw(097_bound_names 091_managed 090_plain 053_formats) ] ],
 			[
 				qw(sql/snowflake/*.sql) => [
 					'adopt revert audit catalog check layouts layout_dependents make_partitions marks owners security trusted type_keys type_migration'
 					  . ' type_partitions shard_ops column_types',
-					qw(067_partitioned_type 087_check 101_states 099_owners 107_tables_come_and_go 035_audit 011_migration 014_layout_change
+					qw(097_bound_names 067_partitioned_type 087_check 101_states 099_owners 107_tables_come_and_go 035_audit 011_migration 014_layout_change
 					  101_marks_ways 103_marks_changes 083_other_servers 065_own_schema 042_monitoring 043_failures)
 				]
 			],
@@ -103,6 +103,11 @@ my @ROOMS = (
 # apart: nothing that anybody sees or relies on differs.
 my @EQUIVALENT = (
 	[ qr/\.c$/, qr/^\s*(?:pfree|list_free|bms_free|MemoryContextDelete)\(/, qr/if \(false\)/, 'memory of a short context, which is freed with that' ],
+	[
+		qr/\.c$/, qr/^\s*(?:pg_atomic_init_u\d+\(.*, 0\)|SpinLockInit\(.*\));$/, qr/if \(false\)/,
+		'shared memory is zero when it is new, and a lock of zero is free on the processors that we have'
+	],
+	[ qr/\.c$/, qr/\bMaxBackends\b/, qr/index > MaxBackends/, 'no backend has that number' ],
 );
 
 sub rooms { return map { $_->[0] } @ROOMS }

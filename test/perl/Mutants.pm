@@ -155,7 +155,7 @@ sub negations_of_c
 	return [ $from, length $condition, $condition =~ /^!([\w>\-]+(?:\([^()]*\))?)$/ ? $1 : "!($condition)" ];
 }
 
-my $KEYWORD = qr/(?:if|for|while|switch|return|else|do|case|default|goto|static|const|extern|struct|typedef|sizeof|Assert\w*|StaticAssert\w*)\b/;
+my $KEYWORD = qr/(?:(?:if|for|while|switch|return|else|do|case|default|goto|static|const|extern|struct|typedef|sizeof)\b|Assert\w*|StaticAssert\w*|err\w+\(|PG_\w+)/;
 my $STATEMENT = qr/^(\t+)(?!$KEYWORD)(?:\(void\) )?[*(]*[a-z_A-Z][\w>.\[\]()*\-+]*(?: [|&+\-*\/]?= |\+\+;|--;|\()/;
 
 # Does a statement begin here, by the line of code before?
@@ -206,7 +206,7 @@ sub conditions_of_sql
 		my $to = end_of_operand($code, $end, $SQL_ENDS, 1);
 		push @found, [ $begin, $to - $begin, '' ] if defined $to && $to > $end;
 	}
-	while ($code =~ /\b(?:WHERE|IF|ELSIF|WHEN|ON) (?=\S)/g)
+	while ($code =~ /\b(?:WHERE|IF|ELSIF|WHEN|ON) (?!NULL INPUT)(?=\S)/g)
 	{
 		my $begin = $+[0];
 		next if substr($code, 0, $begin) =~ /\b(?:CREATE|COMMENT|GRANT|REVOKE|DROP|ALTER)\b|\bCASE \S+ WHEN $/;
@@ -257,15 +257,15 @@ my @SQL = (
 # --- Mutants -------------------------------------------------------------------
 
 # Two stores that change places.
-my $STORE = qr/^\t+(?:pg_atomic_write|bounds_raise|positions_(?:open|close)|leases_publish|session_(?:hold|release)|enter_|[\w>.\[\]\-]+ = )/;
-my $SHARED = qr/pg_atomic_write|bounds_raise|positions_|leases_publish|session_|enter_|(?:shared|slot|entry|table|state|held)->/;
+my $STORE = qr/^\t+(?:\(void\) )?(?:pg_atomic_(?:write|fetch)|bounds_raise|positions_(?:open|close)|leases_|session_|enter_|store\(|record_|horizon_)/;
+my $PLAIN = qr/^\t+(?:shared|entry|table|state|held)->/;
 
 sub swapped
 {
 	my ($code, $next) = @_;
 
-	return 0 if grep { !/;\s*$/ || $_ !~ $STORE } $code, $next;
-	return $code =~ /^(\t+)/ && $next =~ /^$1\S/ && "$code$next" =~ $SHARED;
+	return 0 if grep { !/;\s*$/ || !/$STORE|$PLAIN/ } $code, $next;
+	return $code =~ /^(\t+)/ && $next =~ /^$1\S/ && ($code =~ $STORE || $next =~ $STORE);
 }
 
 # All mutants of a file: each with file, line, operator, old, new (of one line, or of two
