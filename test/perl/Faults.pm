@@ -464,7 +464,7 @@ my @FAULTS = (
 		'src/time_operators.c', '(!contain_volatile_functions(time) && !bms_overlap', '(!bms_overlap'
 	],
 	[
-		'last_second', 'the last tick of the server\'s times has ids', 'decode',
+		'last_second', 'the last tick of the server\'s times has ids', '005_settings',
 		'src/layout.c', 'tick_of_us(layout, us) > layout->last_tick)', 'tick_of_us(layout, us) >= layout->last_tick)'
 	],
 
