@@ -277,7 +277,7 @@ sub judge
 			build_with($file, $right, $test);
 			next if !passes($test);
 		}
-		@verdict = ('found', "$test: $failure");
+		@verdict = ('found', ($test =~ / .* / ? 'SQL' : $test) . ": $failure");
 		last;
 	}
 	spurt($file, $right);
