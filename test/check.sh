@@ -20,8 +20,10 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
 STEPS=(format model regress isolation tap twins integration stacks upgrade packages soak benchmark
-    fuzz analyze proof litmus memory sanitize perturb faults valgrind sqlsmith coverage i386 arm64)
+    fuzz analyze proof litmus memory sanitize perturb faults mutants valgrind sqlsmith coverage i386 arm64)
 DEFAULT=(format regress isolation tap twins)
+TIMED=(soak fuzz sqlsmith twins memory perturb mutants)     # that --minutes is for
+SEEDED=(soak twins perturb mutants)                         # that --seed is for
 ACCEPT_IS_FOR='--accept is for SQL tests: --only NAME,NAME --accept'
 JOBS=$((3 * $(nproc) < 12 ? 3 * $(nproc) : 12))     # tests mostly wait
 
@@ -68,6 +70,8 @@ nothing failed.  The steps are
   sanitize     the SQL tests with ASan and UBSan in the extension
   perturb      tests of concurrency, and the soak, with pauses between the extension's steps
   faults       each rule of the code is switched off, and a test has to find it
+  mutants      small mistakes at random, which tests have to find; goes on where it
+               stopped; --only mutants/coverage learns which tests reach a line
   valgrind     the SQL tests under memcheck
   sqlsmith     random queries, whose only wrong answer is a crash
   coverage     which lines all tests together reach
@@ -91,9 +95,10 @@ and without any: ${DEFAULT[*]}.
   --minutes N       soak so long (default: 1) and ask twins so long (default: ten
                     seconds), and give each fuzzer and sqlsmith a quarter of it
                     (default: fifteen seconds); search in memory what takes longer;
-                    with --only 090_plain, let its storm last so long
+                    with --only 090_plain, let its storm last so long; make mutants
+                    so long in each room (default: until 20 compile)
   --seed N          soak with this order of faults, ask twins these queries, perturb
-                    with these pauses
+                    with these pauses, make these mutants (default: 1)
   --help            this text
 
 A major that this distribution does not have is tested in a Debian that does,
@@ -103,6 +108,14 @@ END
 }
 
 wants() { [[ " ${steps[*]} " == *" $1 "* ]]; }
+
+wants_any() {
+    local step
+    for step; do
+        ! wants "$step" || return 0
+    done
+    return 1
+}
 
 declare -A HERE=()              # major -> can this machine have it? apt is slow
 
@@ -215,6 +228,13 @@ list_perturbed() {
     echo perturb/soak
 }
 
+# What is learned only when it is asked for, the rooms, and all of them in a table.
+list_mutants() {
+    echo mutants/build
+    [[ $only != mutants/coverage ]] || echo mutants/coverage
+    perl "-I$SOURCE/test/perl" -MMutantRooms -e 'print "mutants/$_\n" for rooms(), "table"'
+}
+
 # All tests that are wanted.  Those that stand alone begin first, then places are
 # built, then their tests begin, in this order: compilers of other languages take
 # longest, and packages, and what slows the extension down.
@@ -239,6 +259,7 @@ list_tests() {
             fuzz) printf '%s\n' fuzz "${majors[0]}/text_input" ;;
             soak | sqlsmith) echo "${majors[0]}/$step" ;;
             faults) printf 'faults/%s\n' build faults ;;
+            mutants) list_mutants ;;
             valgrind) printf 'valgrind/%s\n' build regress reports ;;
             coverage | i386 | arm64)
                 list_suites "$step" regress isolation tap
@@ -262,7 +283,7 @@ tests_named() {
 # The step that a test belongs to.
 step_of() {
     case $1 in
-        stacks/* | sanitize/* | perturb/* | faults/* | valgrind/* | coverage/* | i386/* | arm64/* | packages/*) echo "${1%/*}" ;;
+        stacks/* | sanitize/* | perturb/* | faults/* | mutants/* | valgrind/* | coverage/* | i386/* | arm64/* | packages/*) echo "${1%/*}" ;;
         */upgrade-*) echo upgrade ;;
         */text_input) echo fuzz ;;
         */build) echo regress ;;
@@ -438,9 +459,9 @@ announce() {
 # A number that no test asks for is a mistake.
 check_numbers() {
     local -a scripts=("${only[@]/#/$SOURCE/test/t/}")
-    [[ -z $minutes ]] || grep -qs SNOWFLAKE_LONG "${scripts[@]/%/.pl}" || wants soak || wants fuzz || wants sqlsmith || wants twins || wants memory || wants perturb ||
-        die '--minutes is for the steps soak, fuzz, sqlsmith, twins, memory and perturb'
-    [[ -z $seed ]] || wants soak || wants twins || wants perturb || die '--seed is for the steps soak, twins and perturb'
+    [[ -z $minutes ]] || grep -qs SNOWFLAKE_LONG "${scripts[@]/%/.pl}" || wants_any "${TIMED[@]}" ||
+        die "--minutes is for the steps ${TIMED[*]}"
+    [[ -z $seed ]] || wants_any "${SEEDED[@]}" || die "--seed is for the steps ${SEEDED[*]}"
 }
 
 needs_root() {
@@ -465,7 +486,7 @@ write_rules() {
             case $name in
                 "$place"/build) ;;
                 # these use the same directories
-                "$place"/regress | "$place"/isolation | "$place"/reports | "$place"/upgrade-*) suites+=("$name") ;;
+                "$place"/regress | "$place"/isolation | "$place"/reports | "$place"/upgrade-* | mutants/*) suites+=("$name") ;;
                 "$place"/lines) last+=("$name") ;;
                 "$place"/*) scripts+=("$name") ;;
             esac
@@ -484,6 +505,7 @@ run_tests() {
     SNOWFLAKE_NPM=$(heads Npm)
     export SNOWFLAKE_UNPACKED SNOWFLAKE_NPM SNOWFLAKE_WHOLE=$whole
     export SNOWFLAKE_RUN=$RUN SNOWFLAKE_PG_CONFIG=$pg_config SNOWFLAKE_MAJOR=$pg
+    ! wants mutants || seed=${seed:-1}
     seed=${seed:-$RANDOM}
     export SNOWFLAKE_SOAK="${minutes:-1} $seed" SNOWFLAKE_TWINS="$((${minutes:-0} * 60 ? minutes * 60 : 10)) $seed"
     export SNOWFLAKE_SECONDS=$((${minutes:-1} * 15)) SNOWFLAKE_LONG=$minutes

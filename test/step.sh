@@ -15,6 +15,7 @@
 #   coverage              that major, counting the lines that are reached
 #   perturb               that major, with pauses: hard/perturb.h
 #   faults                that major, with one rule less: hard/faults.pl
+#   mutants               that major, with a small mistake: hard/mutants.pl
 #   i386 arm64            another processor
 #   stacks                the Debian with the libraries that test/stacks wants
 #
@@ -96,7 +97,7 @@ make_place() {
                 printf "%s\n" "Package: *" "Pin: release n=forky" "Pin-Priority: 100" "" \
                     "Package: '"$later"'" "Pin: release n=forky" "Pin-Priority: 990" >"$1/etc/apt/preferences.d/forky"')
             ;;
-        sanitize | valgrind | coverage | perturb | faults) major=${SNOWFLAKE_MAJOR:-$(default_major)} ;;
+        sanitize | valgrind | coverage | perturb | faults | mutants) major=${SNOWFLAKE_MAJOR:-$(default_major)} ;;
         *) major=$place ;;
     esac
     if [[ $place == arm64 ]]; then      # emulated, it takes many times as long
@@ -339,6 +340,16 @@ run_suite() {
     esac
 }
 
+# What is known of mutants stays on this machine when the copy is gone.
+run_mutants() {
+    local state=${SNOWFLAKE_MUTANTS_STATE:-/var/tmp/snowflake-mutants}
+    [[ $ROOT ]] || mkdir -p "$state"
+    [[ $ROOT ]] || ((EUID != 0)) || chown -h "$TESTER" "$state"
+    as_tester env SNOWFLAKE_SEED="${SNOWFLAKE_TWINS##* }" SNOWFLAKE_LONG="${SNOWFLAKE_LONG-}" \
+        SNOWFLAKE_MUTANTS="${SNOWFLAKE_MUTANTS-}" SNOWFLAKE_MUTANTS_STATE="$state" SNOWFLAKE_TEMPLATES="$COPY/templates" \
+        perl test/hard/mutants.pl "$@"
+}
+
 # Tests that want a tick exhausted may fail, as this is too slow for them;
 # coverage is what matters.
 tolerate() {
@@ -412,6 +423,8 @@ case $1 in
         case $place/$name in
             coverage/lines) as_tester perl test/hard/coverage.pl ;;
             faults/faults) as_tester perl test/hard/faults.pl ;;
+            mutants/coverage) run_mutants coverage ;;
+            mutants/*) run_mutants "$name" ;;
             coverage/*) tolerate run_suite ;;
             */upgrade-*) run_upgrade "${name#*-}" ;;
             */reports) as_tester perl test/hard/watch.pl "$place" reports ;;

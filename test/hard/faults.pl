@@ -44,15 +44,6 @@ sub is_shown_by
 		"$what: no test on this processor; model $model, switch $switch");
 }
 
-# Build for a test what has changed.
-sub build_for
-{
-	my ($finder, @sources) = @_;
-
-	return build_variant('', @sources) if $finder !~ /^perturbed/;
-	return build_variant('-include test/hard/perturb.h', glob('src/*.c src/lease/*.c'));
-}
-
 # A test finds what is wrong with the library that was built last.
 sub is_found
 {

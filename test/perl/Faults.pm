@@ -69,6 +69,11 @@ my @FAULTS = (
 		'no_look', 'a session looks in each tick whether the list has changed', '097_one_order',
 		'src/mint.c', 'if (unlikely(is_new) && have_changed())', 'if (unlikely(is_new) && false)'
 	],
+	[
+		'bounds_before_clock', 'the bounds are read before the clock', '001_concurrent',
+		'src/mint.c', 'bounds_read(&horizon, &latest); now = GetCurrentTimestamp(); if (unlikely(',
+		'now = GetCurrentTimestamp(); bounds_read(&horizon, &latest); if (unlikely('
+	],
 
 	# --- Other roles' tables
 	[
@@ -145,6 +150,14 @@ my @FAULTS = (
 		'record_synced', 'the file is on disk before it has its name', '009_horizon_file',
 		'src/record.c', 'if (fsync_fname_ext(temp_file, false, false, DEBUG1) != 0)', 'if (false)'
 	],
+	[
+		'latest_before_horizon', 'nor where another session has begun the tick', '069_feed_and_leases',
+		'src/mint.c', 'current_tick.number == latest && latest < horizon', 'current_tick.number == latest'
+	],
+	[
+		'directory_synced', 'the name is on disk, too', '009_horizon_file',
+		'src/record.c', 'if (fsync_fname_ext(".", true, false, DEBUG1) != 0)', 'if (false)'
+	],
 
 	# --- Leases
 	[
@@ -212,6 +225,10 @@ my @FAULTS = (
 	[
 		'registry_deadline', 'a wait for the registry has an end', '070_false_registry',
 		'src/lease/registry.c', 'if (left_us <= 0)', 'if (false)'
+	],
+	[
+		'lease_count', 'a record of leases is no longer than its file', '061_lease_places',
+		'src/lease/lease_record.c', 'header->count <= (size - sizeof(*header)) / sizeof(Lease) &&', ''
 	],
 
 	# --- The mark
@@ -308,6 +325,18 @@ my @FAULTS = (
 	[
 		'one_mark', 'a statement has one mark', '046_settled',
 		'src/settled.c', 'if (snapshot->snapXactCompletionCount == 0)', 'if (true)'
+	],
+	[
+		'of_recovery', 'a snapshot of before the promotion gives no mark', '056_settled_restart',
+		'src/mark.c', 'if (snapshot->takenDuringRecovery)', 'if (false)'
+	],
+	[
+		'xid_epoch', 'an xid above the next one is of the epoch before', '074_feed_snapshots',
+		'src/mark.c', 'if (xid > XidFromFullTransactionId(next)) epoch--;', '(void) next;'
+	],
+	[
+		'wait_to_mark', 'the id that is the mark is not settled', 'marks',
+		'src/settled.c', 'while (present_mark(shards) <= after)', 'while (present_mark(shards) < after)'
 	],
 
 	# --- Barriers
@@ -421,6 +450,34 @@ my @FAULTS = (
 		'src/server.c', 'if (likely(!server_is_clone()) || !settings_refuse_clone)', 'if (true)'
 	],
 
+	# --- Reading ids
+	[
+		'null_compared', 'NULL compares as NULL, also where all ids do', 'time_operators',
+		'src/time_operators.c', 'range.first > PG_INT64_MIN || range.last == PG_INT64_MAX', 'range.first > PG_INT64_MIN'
+	],
+	[
+		'volatile_once', 'a volatile id is called once', 'time_operators',
+		'src/time_operators.c', 'if (contain_volatile_functions(id)) return false;', ''
+	],
+	[
+		'volatile_time', 'and a volatile time', 'time_operators',
+		'src/time_operators.c', '(!contain_volatile_functions(time) && !bms_overlap', '(!bms_overlap'
+	],
+	[
+		'last_second', 'the last tick of the server\'s times has ids', '005_settings',
+		'src/layout.c', 'tick_of_us(layout, us) > layout->last_tick)', 'tick_of_us(layout, us) >= layout->last_tick)'
+	],
+
+	# --- Tables that mint
+	[
+		'adopt_below', 'an id that can be minted again is not adopted', '073_clean_stop',
+		'sql/snowflake/keys.sql', 'IF greatest >= least AND', 'IF greatest > least AND'
+	],
+	[
+		'plain_past_gate', 'sessions that are past the gate draw what nobody gets', '090_plain',
+		'sql/snowflake_plain.sql', 'IF last + sessions < first THEN', 'IF last < first THEN'
+	],
+
 	# --- The registry
 	[
 		'registry_lock', 'calls come one after the other', '078_registry_rights',
@@ -517,6 +574,30 @@ my @FAULTS = (
 	[
 		'registry_guard', 'a schema of somebody else is refused', '078_registry_rights',
 		$REGISTRY, 'AND NOT a.rolsuper)', 'AND false)'
+	],
+	[
+		'registry_longest', 'the longest lease is noted', 'registry',
+		$REGISTRY, 'IF reg.layout IS NULL OR length > reg.longest_lease THEN', 'IF reg.layout IS NULL THEN'
+	],
+	[
+		'registry_longest_opened', 'and kept when the registry is opened', 'registry',
+		$REGISTRY, 'longest_lease = greatest(r.longest_lease, $3), first_unused', 'longest_lease = $3, first_unused'
+	],
+	[
+		'registry_longest_limited', 'and when the limit is lowered', 'registry',
+		$REGISTRY, "'greatest(\$1, (SELECT max(s.lease_until) FROM %1\$s.snowflake_registry_shards AS s) - clock_timestamp()))'", "'\$1)'"
+	],
+	[
+		'registry_cap', 'no claim makes a lease longer than it can be', 'registry',
+		$REGISTRY, 'least(coalesce(c.lease_until, s.lease_until), $2 + $3)', 'coalesce(c.lease_until, s.lease_until)'
+	],
+	[
+		'registry_unrevoked', 'the next holder of a revoked shard renews', 'registry',
+		$REGISTRY, 'lease_until = excluded.lease_until, is_revoked = false', 'lease_until = excluded.lease_until'
+	],
+	[
+		'registry_smaller', 'no shard is leased that the layout does not have', 'registry',
+		$REGISTRY, 'AND s.shard <= $3', ''
 	],
 );
 

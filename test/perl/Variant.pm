@@ -12,9 +12,10 @@ use Cwd qw(getcwd);
 use Exporter 'import';
 use Time::HiRes qw(sleep time);
 
-our @EXPORT = qw(build_variant first_failure run_command);
+our @EXPORT = qw(build_for build_variant first_failure run_command);
 
 my $LIMIT = 900;    # seconds for one test, which finds nothing by being slow
+our $limit = $LIMIT;    # for the one that runs
 my $stage = getcwd() . '/../stage';    # what a server of a test uses
 my %differs;    # objects that are not as an ordinary build makes them
 my $group;    # of the processes that run now
@@ -36,8 +37,8 @@ sub run_command
 		exec(@$command) or die "could not run $command->[0]: $!";
 	}
 	$group = $pid;
-	local $SIG{ALRM} = sub { $output .= "stopped after $LIMIT s\n"; kill('TERM', -$pid) };
-	alarm($LIMIT);
+	local $SIG{ALRM} = sub { $output .= "stopped after $limit s\n"; kill('TERM', -$pid) };
+	alarm($limit);
 	while (my $line = <$out>)
 	{
 		$output .= $line;
@@ -69,6 +70,15 @@ sub build_variant
 	return $status == 0 ? '' : $output;
 }
 
+# Build for a test what has changed: with pauses between our steps, all.
+sub build_for
+{
+	my ($test, @sources) = @_;
+
+	return build_variant('', @sources) if $test !~ /^perturbed/;
+	return build_variant('-include test/hard/perturb.h', glob('src/*.c src/lease/*.c'));
+}
+
 # End the servers of a script that was ended, and did not come to that.
 sub end_servers
 {
@@ -83,11 +93,13 @@ sub end_servers
 	return;
 }
 
-# Run a test: a script, an SQL test or an isolation test.  Gives the first thing that
-# it finds, if any, and how many seconds that took.
+# Run a test: a script, SQL tests or isolation tests, one or more.  Gives the first thing
+# that it finds, if any, and how many seconds that took.  If a number of seconds is given,
+# one that takes longer has found something.
 sub first_failure
 {
-	my ($name) = @_;
+	my ($name, $most) = @_;
+	my ($first) = split(' ', $name);
 	my $is_script = -f "test/t/$name.pl";
 	my ($began, $failure) = (time());
 	my @command = ('make', '-s', 'installcheck', 'with_llvm=no', 'COPT=-Werror -DUSE_ASSERT_CHECKING');
@@ -95,19 +107,28 @@ sub first_failure
 	push @command, $is_script
 	  ? ('REGRESS=', 'ISOLATION=', 'PROVE=perl', 'PROVE_FLAGS=', "PROVE_TESTS=test/t/$name.pl")
 	  : (
-		'TAP_TESTS=', -f "test/sql/$name.sql" ? ("REGRESS=$name", 'ISOLATION=') : ('REGRESS=', "ISOLATION=$name"),
+		'TAP_TESTS=', -f "test/sql/$first.sql" ? ("REGRESS=$name", 'ISOLATION=') : ('REGRESS=', "ISOLATION=$name"),
 		"EXTRA_REGRESS_OPTS=--temp-instance=tmp_check --temp-config=$ENV{TEMP_CONFIG}"
 	  );
 	system('rm', '-rf', 'tmp_check');
+	local $limit = $most // $LIMIT;
 	my ($output, $status) = run_command(\@command,
 		sub { ($failure) = $_[0] =~ /^\s*not ok \d+ +- (?!.*# (?:TODO|SKIP))(.*)/ if $is_script; return !defined($failure) });
 	my $seconds = time() - $began;
 	end_servers();
 
-	if (!defined($failure) && $status != 0 && $output !~ /^stopped after \d+ s$/m)
+	if (!defined($failure) && $output =~ /^(stopped after \d+ s)$/m)
+	{
+		$failure = $1 if $most;
+	}
+	elsif (!defined($failure) && $status != 0)
 	{
 		my ($last) = $output =~ /^(?!make|#\s*$)(\S.*)\n(?:make.*\n|\s*\n)*\z/m;
-		$failure = $is_script ? $last // 'it ends with an error' : 'the output is another one';
+		my ($failed) = $output =~ /^(?:test +|not ok \d+ +[-+] )(\w+)(?: +\.\.\. (?:FAILED|failed)| +\d+ ms)/m;
+		$failure =
+			$is_script ? $last // 'it ends with an error'
+		  : defined($failed) ? "the output of $failed is another one"
+		  :                    'the output is another one';
 	}
 	return ($failure, $seconds, $output);
 }

@@ -12,6 +12,7 @@
  *	fsync_ms=N		each fsync of the horizon file lasts N ms longer
  *	wal_ms=N		likewise each fsync or fdatasync of a file in pg_wal
  *	fsync=E			fsync of the horizon file fails
+ *	directory=E		the fsync of its directory fails that follows a rename
  *	open=E			open of it fails, for reading and for writing
  *	create=E		open of it for writing fails
  *	write=E			write to it fails
@@ -287,7 +288,8 @@ before_fsync(int fd)
 		if (kind == HORIZON_DIRECTORY)
 			renamed = false;
 		delay("fsync_ms", "fsync");
-		return !fails("fsync");
+		return !fails("fsync") &&
+			   !(kind == HORIZON_DIRECTORY && fails("directory"));
 	}
 	return true;
 }

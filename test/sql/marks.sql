@@ -149,6 +149,12 @@ BEGIN;
 SELECT snowflake_wait_settled(snowflake_nextval(5), '1 h');
 \echo :SQLSTATE
 ROLLBACK;
+-- the mark is an id of shard 0 that can be minted
+BEGIN;
+SELECT snowflake_nextval(5) IS NOT NULL AS minted;
+SELECT snowflake_wait_settled(snowflake_settled(), '1 h');
+\echo :SQLSTATE
+ROLLBACK;
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT snowflake_wait_settled(snowflake_ceil(clock_timestamp() + interval '1 h'), '1 h');
 \echo :SQLSTATE

@@ -90,6 +90,28 @@ SELECT op, sum(differ(op, ts))
 -- NULL is neither
 SELECT NULL::snowflake < now() AS "null id", 5::snowflake < NULL::timestamptz AS "null time",
        (SELECT id FROM pairs WHERE id IS NULL) >= 'infinity'::timestamptz AS "null and no id";
+-- also where all ids compare so, or none does
+SELECT id, id <= timestamptz 'infinity' AS le, id >= timestamptz '-infinity' AS ge, id = timestamptz 'infinity' AS eq, id < timestamptz '-infinity' AS lt
+  FROM (VALUES (5::snowflake), (NULL)) AS with_null (id);
+
+-- what is volatile is called once for each row
+CREATE SEQUENCE calls;
+CREATE FUNCTION an_id() RETURNS snowflake LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM nextval('calls');
+    RETURN snowflake_floor('2026-01-01');
+END $$;
+CREATE FUNCTION a_time() RETURNS timestamptz LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM nextval('calls');
+    RETURN timestamptz '2026-01-01';
+END $$;
+SELECT count(*) FROM generate_series(1, 3) WHERE an_id() = timestamptz '2026-01-01';
+SELECT count(*) FROM generate_series(1, 3) WHERE an_id() = now() - (now() - timestamptz '2026-01-01');
+SELECT count(*) FROM (VALUES (snowflake_floor('2026-01-01'))) AS one (id) WHERE id = a_time();
+SELECT last_value AS calls FROM calls;
+DROP FUNCTION an_id, a_time;
+DROP SEQUENCE calls;
 
 -- what is a time and what is a number: date and timestamp come in by
 -- themselves, a bare literal and an untyped parameter are numbers

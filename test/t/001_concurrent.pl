@@ -109,4 +109,7 @@ SELECT count(*) = count(DISTINCT id) FROM (
 	UNION ALL SELECT id FROM by_leaders UNION ALL SELECT id FROM minted) AS all_ids
 SQL
 
+# the bounds are read before the clock: a clock that is before them was set back
+is($node->safe_psql('postgres', 'SELECT sum(clock_behind) FROM pg_stat_snowflake'), 0, 'nobody took the clock for one that was set back');
+
 done_testing();

@@ -149,6 +149,15 @@ restart_with_layout($node, 'epoch=1970-01-01 unit=1us fields=timestamp:51,shard:
 is( $node->safe_psql('postgres', "SELECT id < 'infinity'::timestamptz, id >= 'infinity'::timestamptz, id > '294276-12-31 23:59:59.999999Z'::timestamptz FROM (VALUES (5::snowflake)) AS t (id)"),
 	't|f|f', 'no id is made at the end of time, in the finest of layouts');
 
+# A tick of 1 s: there are ids of the server's last second, and of later ones, which are infinite.
+restart_with_layout($node, 'epoch=2024-01-01 unit=1s fields=timestamp:42,shard:8,sequence:11');
+is($node->safe_psql('postgres', <<'SQL'), 't|t|f|t|f', 'the last second of all times has ids');
+CREATE TEMP TABLE last_ids AS SELECT snowflake_floor('294276-12-31 23:59:59Z') AS id;
+SELECT id = '294276-12-31 23:59:59Z'::timestamptz, id >= '294276-12-31 23:59:59Z'::timestamptz, id > '294276-12-31 23:59:59Z'::timestamptz,
+       id <= '294276-12-31 23:59:59.5Z'::timestamptz, id = 'infinity'::timestamptz
+  FROM last_ids
+SQL
+
 # --- bytes that are no id
 $node->safe_psql('postgres', 'CREATE TABLE t (id snowflake)');
 my $header = "PGCOPY\n\377\r\n\0" . pack('NN', 0, 0);

@@ -142,7 +142,8 @@ for my $trouble (
 	[ 'write=short',  qr/could not write file "snowflake\.horizon\.tmp": No space left on device/ ],
 	[ 'close=EIO',    qr/could not close file "snowflake\.horizon\.tmp": Input\/output error/ ],
 	[ 'fsync=EIO',    qr/could not fsync file "snowflake\.horizon\.tmp": Input\/output error/ ],
-	[ 'rename=EACCES', qr/could not rename file "snowflake\.horizon\.tmp": Permission denied/ ])
+	[ 'rename=EACCES', qr/could not rename file "snowflake\.horizon\.tmp": Permission denied/ ],
+	[ 'directory=EIO', qr/could not fsync directory of file "snowflake\.horizon": Input\/output error/ ])
 {
 	my ($injected, $reason) = @$trouble;
 	my $before = minted();

@@ -184,7 +184,10 @@ is_holding($lima, '40', 'until it has ended');
 $lima->stop;
 
 # --- a record that is damaged
-for my $damage ([ 'damaged', sub { substr($_[0], 100, 1) ^= "\1" } ], [ 'cut short', sub { substr($_[0], 300) = '' } ])
+for my $damage (
+	[ 'damaged', sub { substr($_[0], 100, 1) ^= "\1" } ],
+	[ 'cut short', sub { substr($_[0], 300) = '' } ],
+	[ 'damaged where it says how long it is', sub { substr($_[0], 360, 4) = pack('L', 2**32 - 1) } ])
 {
 	my ($name, $change) = @$damage;
 	my $file = $lima->data_dir . '/snowflake.lease';

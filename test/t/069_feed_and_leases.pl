@@ -193,5 +193,31 @@ $lima->stop('fast');
 $lima->start;
 mark_passes_an_import($lima, 'restarted, with the registry away');
 has_read_each_once($lima, 'at the end');
+$lima->stop;
+
+# --- A lease ends while readers ask for the mark, and so begin each tick: nobody mints past it
+$registry->start;
+my $busy = leasing_server('busy', $registry, 'auto:1', '5s', conf => "snowflake.reserve = 30s\n");
+held_shards($busy);
+$busy->safe_psql('postgres', 'CREATE TABLE events (id snowflake PRIMARY KEY DEFAULT snowflake_nextval(), name text)');
+my @readers = map { start_session($busy, 'DO $$ BEGIN LOOP PERFORM snowflake_settled(); COMMIT; END LOOP; END $$', errors => '/dev/null') } 1, 2;
+my @writers = map { start_session($busy, <<'SQL') } 1, 2;
+DO $$
+BEGIN
+	LOOP
+		INSERT INTO events (name) VALUES ('until the end');
+		COMMIT;
+	END LOOP;
+END $$
+SQL
+ok(wait_until($busy, 'SELECT count(*) > 100 FROM events'), 'some write');
+$registry->stop('immediate');
+my $until = $busy->safe_psql('postgres', 'SELECT lease_until FROM snowflake_lease_status()');
+finish_session($_) for @writers;
+like($_->{err}, qr/This server's lease ended at/, 'the lease ends') for @writers;
+is($busy->safe_psql('postgres', "SELECT count(*) FROM events WHERE id >= timestamptz '$until'"), 0,
+	'and nothing is minted past it');
+end_sessions($busy, "query LIKE 'DO%'", @readers);
+$busy->stop;
 
 done_testing();

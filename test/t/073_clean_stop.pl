@@ -91,6 +91,10 @@ fails_with($slow, 'SET snowflake.clock_tolerance = 0; SELECT snowflake_nextval(1
 	'started within the tick of its last id, it waits');
 set_clock($slow, in_minute(65));
 is($slow->safe_psql('postgres', "SELECT snowflake_nextval(1) > $last"), 't', 'and mints in the next one');
+# of which the first id can still be minted
+$slow->safe_psql('postgres', 'CREATE TABLE this_minute (id bigint PRIMARY KEY); INSERT INTO this_minute VALUES (snowflake_floor(clock_timestamp()))');
+fails_with($slow, "SELECT snowflake_adopt('this_minute', 'id', 1)", '55000', qr/holds an id that is not below those to be minted/,
+	'a table with the first id of that tick is not adopted');
 $slow->stop;
 
 done_testing();

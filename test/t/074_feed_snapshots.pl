@@ -178,6 +178,26 @@ my ($mark) = $reader->{out} =~ /(\d+)\z/;
 is($node->safe_psql('postgres', "SELECT $mark <= id FROM events WHERE name = 'prepared'"), 't',
 	'with a mark that is not above what was prepared before the start');
 
+# --- A snapshot of before the numbers of transactions wrap around, and a call after that
+my $wraps = new_server('wraps', conf => "snowflake.shards = '0-3'\nautovacuum = off\n");
+my $near_end = 2**32 - 6;
+
+$wraps->safe_psql('postgres', 'CREATE TABLE events (id snowflake PRIMARY KEY DEFAULT snowflake_nextval(), name text)');
+$wraps->safe_psql($_, 'VACUUM FREEZE') for 'postgres', 'template1';
+$wraps->stop;
+my $clog = sprintf('%s/pg_xact/%04X', $wraps->data_dir, $near_end >> 20);
+append_to_file($clog, "\0" x 2**18) if !-e $clog;
+system_or_bail('pg_resetwal', '-x', $near_end, '-u', $near_end - 100, '-D', $wraps->data_dir);
+$wraps->start;
+my $of_before = $wraps->background_psql('postgres', on_error_die => 1);
+$of_before->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM events');
+my $unseen = $wraps->safe_psql('postgres', q{INSERT INTO events (name) VALUES ('unseen') RETURNING id});
+$wraps->safe_psql('postgres', "SELECT pg_current_xact_id();\n" x 10);
+is($wraps->safe_psql('postgres', 'SELECT pg_current_xact_id()::text::numeric > 2::numeric ^ 32'), 't', 'the numbers of transactions have wrapped around');
+cmp_ok($of_before->query_safe('SELECT snowflake_settled()'), '<=', $unseen, 'the mark is not above what a snapshot of before does not see');
+$of_before->quit;
+$wraps->stop;
+
 # --- First polls after a start
 my $write = <<'SQL';
 DO $$

@@ -1,0 +1,409 @@
+# Small mistakes at random, by a seed: do the tests find them?
+#
+#   mutants.pl ROOM...             make mutants in these rooms, and let tests look for them
+#   mutants.pl table               what is known of all rooms, with this seed
+#   mutants.pl coverage ROOM...    learn which lines each test of these rooms reaches
+#
+# test/perl/Mutants.pm makes a mutant, test/perl/MutantRooms.pm has the rooms, their tests,
+# and the mutants that nothing can tell from the original.  A mutant lives if all tests pass
+# that reach its line, as far as that is known, the fastest first.  A test that fails with a
+# mutant has to pass without it, or it is left out.  Barriers are the business of the step
+# memory: a mutant that is a fault of test/perl/Faults.pm which that finds is found.
+#
+# The environment says:
+#
+#   SNOWFLAKE_SEED             which mutants
+#   SNOWFLAKE_LONG             minutes for each room, in which as many are tried as can be
+#   SNOWFLAKE_MUTANTS          else so many in each room that compile: 20
+#   SNOWFLAKE_MUTANTS_STATE    a directory for what is known: mutants, seconds of tests, lines
+#                              that they reach.  What is known is not tried again, but a
+#                              mutant that lives is when tests have changed.
+#
+# Runs in the copy of the tree, as the user of the server.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
+use Digest::MD5 qw(md5_hex);
+use Faults;
+use File::Path qw(make_path);
+use JSON::PP;
+use List::Util qw(max);
+use MutantRooms;
+use Mutants;
+use Test::More;
+use Tool;
+use Variant;
+
+my $SHARE = 0.9;    # of the mutants have to be found
+my @VERDICTS = ('found', 'alive', 'equivalent', 'not compiling');
+
+# As for faults.pl; and nothing that a test waits for takes so long.
+$ENV{SNOWFLAKE_EACH} //= 20_000;
+$ENV{SNOWFLAKE_CRASH_ROUNDS} //= 5;
+$ENV{SNOWFLAKE_ROWS} //= 20_000;
+$ENV{PG_TEST_TIMEOUT_DEFAULT} //= 90;
+my $seed = $ENV{SNOWFLAKE_SEED} ||= 1;
+
+my $minutes = $ENV{SNOWFLAKE_LONG} || 0;
+my $wanted = $ENV{SNOWFLAKE_MUTANTS} || ($minutes ? 1_000_000 : 20);
+my $state = $ENV{SNOWFLAKE_MUTANTS_STATE} || "/var/tmp/snowflake-mutants-$<";
+
+chdir($top) or die "$top: $!";
+make_path("$state/coverage");
+$| = 1;
+
+# --- What is known -------------------------------------------------------------
+
+# A line of a file for each thing known: fields, the first of which is the key.
+sub recall
+{
+	my ($name) = @_;
+	my %known;
+
+	open(my $in, '<', "$state/$name") or return \%known;
+	while (my $line = <$in>)
+	{
+		chomp $line;
+		my ($key, @fields) = split /\t/, $line, -1;
+		$known{$key} = \@fields;
+	}
+	return \%known;
+}
+
+sub remember
+{
+	my ($name, $known, $key, @fields) = @_;
+
+	$known->{$key} = \@fields;
+	open(my $out, '>>', "$state/$name") or die "$state/$name: $!";
+	print $out join("\t", map { s/[\t\n]/ /gr } $key, @fields), "\n";
+	close($out) or die "$state/$name: $!";
+	return;
+}
+
+sub sum_of { return md5_hex(join('', map { $_, slurp($_) } sort @_)) }
+
+my $tests_sum = sum_of(grep { -f } glob('test/t/*.pl test/sql/*.sql test/specs/*.spec expected/*.out test/perl/*.pm test/shim/*.c'));
+my $results = recall('mutants');    # key => verdict, sum of the tests, seconds, test, mutant
+my $seconds = recall('seconds');    # test => seconds
+my $passes = recall('passes');      # sum of all, test => it passes
+my %left_out;    # tests that fail without a mutant, in this run
+my $all_sum = md5_hex($tests_sum, sum_of(glob('src/*.[ch] src/lease/*.[ch] sql/*/*.sql sql/snowflake_*.sql')));
+
+# Does a test pass with the original, which is built?
+sub passes
+{
+	my ($test) = @_;
+	my $key = "$all_sum $test";
+
+	return 1 if $passes->{$key};
+	my ($failure, $took) = first_failure($test =~ s/^perturbed //r);
+	if (defined $failure)
+	{
+		$left_out{$test} = 1;
+		print "#: $test fails without a mutant, and is left out: $failure\n";
+		return 0;
+	}
+	remember('seconds', $seconds, $test, sprintf('%.1f', $took));
+	remember('passes', $passes, $key, 1);
+	return 1;
+}
+
+# --- Which tests reach a line ----------------------------------------------------
+
+my %reached;    # test => file => { sum, line => is it reached? }
+
+sub load_coverage
+{
+	my ($test) = @_;
+	my %files;
+
+	open(my $in, '<', "$state/coverage/" . $test =~ s/\W/_/gr) or return {};
+	while (<$in>)
+	{
+		chomp;
+		my ($file, $sum, @lines) = split /[\t ]/;
+		$files{$file} = { sum => $sum, lines => { map { /^(\d+)([+-])$/ ? ($1 => $2 eq '+') : () } @lines } };
+	}
+	return \%files;
+}
+
+# A line that is the middle of a statement counts as the lines with code beside it.
+sub may_reach
+{
+	my ($test, $mutant) = @_;
+	my $file = ($reached{$test} //= load_coverage($test))->{ $mutant->{file} };
+	my ($above, $below) = (($mutant->{line}) x 2);
+
+	return 1 if !$file || $file->{sum} ne sum_of($mutant->{file});
+	my $lines = $file->{lines};
+	$above-- while $above > 0 && !exists $lines->{$above};
+	my $last = max(keys %$lines);
+	$below++ while $below < $last && !exists $lines->{$below};
+	return grep { $_ } @$lines{ $above, $below };
+}
+
+sub learn_coverage
+{
+	my ($test) = @_;
+	my %found;
+
+	unlink(glob('src/*.gcda src/lease/*.gcda'));
+	my ($failure, $took) = first_failure($test);
+	open(my $gcov, '-|', 'gcov --json-format --stdout src/*.gcda src/lease/*.gcda 2>/dev/null') or die "gcov: $!";
+	while (my $document = <$gcov>)
+	{
+		for my $file (grep { $_->{file} =~ m{^src/} } @{ decode_json($document)->{files} })
+		{
+			$found{ $file->{file} }{ $_->{line_number} } += $_->{count} for @{ $file->{lines} };
+		}
+	}
+	close($gcov);
+	open(my $out, '>', "$state/coverage/" . $test =~ s/\W/_/gr) or die "$state/coverage: $!";
+	for my $file (sort keys %found)
+	{
+		my $lines = $found{$file};
+		print $out join("\t", $file, sum_of($file), join(' ', map { $_ . ($lines->{$_} ? '+' : '-') } sort { $a <=> $b } keys %$lines)), "\n";
+	}
+	close($out) or die "$state/coverage: $!";
+	ok(scalar keys %found, sprintf('%s in %.0f s: lines of %d files', $test, $took, scalar keys %found));
+	return;
+}
+
+# --- One mutant ------------------------------------------------------------------
+
+my $probe;    # a server on which scripts are tried
+
+sub start_probe
+{
+	my $directory = scratch();
+
+	run_command([ 'initdb', '-N', '-A', 'trust', '-U', 'probe', '-D', "$directory/data" ]);
+	open(my $out, '>>', "$directory/data/postgresql.conf") or die "$directory: $!";
+	print $out slurp($ENV{TEMP_CONFIG}), "unix_socket_directories = '$directory'\nlisten_addresses = ''\nport = 5432\nfsync = off\n";
+	close($out);
+	system("pg_ctl -w -D $directory/data -l $directory/log start >/dev/null 2>&1") == 0 or die slurp("$directory/log");
+	return $directory;
+}
+
+END { my $status = $?; system("pg_ctl -m immediate -D $probe/data stop >/dev/null 2>&1") if $probe; $? = $status }
+
+# The server does not look into the functions of a script: its languages do.
+my $LOOK = <<'SQL';
+DO $$
+DECLARE
+	one record;
+BEGIN
+	FOR one IN SELECT p.oid, l.lanname FROM pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang
+	           JOIN pg_depend AS d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e' LOOP
+		IF one.lanname = 'plpgsql' THEN
+			PERFORM plpgsql_validator(one.oid);
+		ELSIF one.lanname = 'sql' THEN
+			PERFORM fmgr_sql_validator(one.oid);
+		END IF;
+	END LOOP;
+END
+$$;
+SQL
+
+# Does a script do, which is installed?
+sub is_installed
+{
+	my ($file) = @_;
+	my ($extension) = $file =~ /(snowflake_(?:plain|registry))/;
+	my @psql = ('psql', '-XqAt', '-v', 'ON_ERROR_STOP=1', '-U', 'probe', '-h', $probe //= start_probe(), '-p', 5432);
+
+	$extension //= 'snowflake';
+	run_command([ @psql, '-d', 'template1', '-c', 'DROP DATABASE IF EXISTS probe', '-c', 'CREATE DATABASE probe' ]);
+	my ($output, $status) = run_command([ @psql, '-d', 'probe', '-c', "CREATE EXTENSION $extension", '-c', $LOOK ]);
+	return $status == 0;
+}
+
+# The sources to make again after a change of a file.
+sub sources_of { my ($file) = @_; return $file =~ /\.h$/ ? glob('src/*.c src/lease/*.c') : $file =~ /\.c$/ ? $file : () }
+
+# The fault of Faults.pm that a lost barrier is, if the step memory finds that.
+sub known_fault
+{
+	my ($mutant, $text) = @_;
+
+	return if $mutant->{old} !~ /_barrier\(\);/;
+	for my $fault (grep { $_->{finder} eq 'memory' && $_->{edits}[0]{file} eq $mutant->{file} } faults())
+	{
+		my %planted = eval { planted($fault) } or next;
+		return $fault->{name} if normal($planted{ $mutant->{file} } // '') eq normal($text);
+	}
+	return;
+}
+
+# Build for a test, with a text of the mutant's file in place.
+sub build_with
+{
+	my ($file, $text, $test) = @_;
+
+	spurt($file, $text);
+	return build_for($test =~ /^perturbed/ ? $test : '', sources_of($file));
+}
+
+# What becomes of a mutant: a verdict, and the test.
+sub judge
+{
+	my ($mutant, $tests) = @_;
+	my ($file, $right) = ($mutant->{file}, slurp($mutant->{file}));
+	my $wrong = mutated($mutant, $right);
+	my $known = known_fault($mutant, $wrong);
+	my $reason = reason_of_equivalent($mutant);
+	my $built = '';
+	my $passed = 0;
+
+	return ('found', "memory, as $known") if $known;
+	return ('equivalent', $reason) if $reason;
+	my @tests = sort { ($seconds->{$a}[0] // 20) <=> ($seconds->{$b}[0] // 20) } grep { may_reach($_, $mutant) } @$tests;
+	my @verdict;
+	for my $test (grep { !$left_out{$_} } @tests)
+	{
+		my $way = $test =~ /^perturbed/ ? 'perturbed' : 'ordinary';
+		if ($built ne $way)
+		{
+			@verdict = ('not compiling', '');
+			last if build_with($file, $wrong, $test) ne '' || $file =~ /\.sql$/ && !is_installed($file);
+			@verdict = ();
+			$built = $way;
+		}
+		my ($failure) = first_failure($test =~ s/^perturbed //r, max(120, 4 * ($seconds->{$test}[0] // 60)));
+		$passed += !defined $failure;
+		next if !defined $failure;
+		if (!$passes->{"$all_sum $test"})
+		{
+			$built = '';
+			build_with($file, $right, $test);
+			next if !passes($test);
+		}
+		@verdict = ('found', ($test =~ / .* / ? 'SQL' : $test) . ": $failure");
+		last;
+	}
+	spurt($file, $right);
+	return @verdict if @verdict;
+	die "no test passes without a mutant: is something wrong with this machine?\n" if @tests && !$passed;
+	return ('alive', "$passed tests");
+}
+
+# --- A room ----------------------------------------------------------------------
+
+# The mutants of a room in the seed's order, each with its tests.
+sub mutants_of_room
+{
+	my ($room) = @_;
+	my @all;
+
+	for (files_and_tests($room))
+	{
+		my ($file, $tests) = @$_;
+		push @all, map { { %$_, tests => $tests } } mutants_of($file, slurp($file));
+	}
+	srand($seed);
+	for my $i (reverse 1 .. $#all)
+	{
+		my $j = int(rand($i + 1));
+		@all[ $i, $j ] = @all[ $j, $i ];
+	}
+	return @all;
+}
+
+# What is known of a mutant, if that still holds.
+sub known
+{
+	my ($mutant) = @_;
+	my $known = $results->{ $mutant->{key} } or return;
+
+	return $known->[0] eq 'alive' && $known->[1] ne $tests_sum ? () : @$known;
+}
+
+sub show_head { printf "#: %-8s %6s %8s %14s %6s %6s %11s %8s\n", 'room', 'seed', 'mutants', 'not compiling', 'found', 'alive', 'equivalent', 'seconds'; return }
+
+sub show_row
+{
+	my ($room, $count, $took) = @_;
+	my $tried = 0;
+
+	$tried += $count->{$_} // 0 for @VERDICTS;
+	printf "#: %-8s %6d %8d %14d %6d %6d %11d %8.0f\n", $room, $seed, $tried, map({ $count->{$_} // 0 } 'not compiling', 'found', 'alive', 'equivalent'), $took;
+	return;
+}
+
+sub show_survivor
+{
+	my ($mutant, $what) = @_;
+
+	print "#: $mutant->{file}:$mutant->{line}, $mutant->{operator}: $what\n";
+	print '#: -', $mutant->{old} =~ s/\n\s*/ /r, "\n", '#: +', $mutant->{new} =~ s/\n\s*/ /r, "\n";
+	return;
+}
+
+# Try mutants of a room until there are enough, or the time is over; "only what is known":
+# none.
+sub go_through
+{
+	my ($room, $is_known_only) = @_;
+	my (%count, $took);
+	my $end = $minutes ? time() + 60 * $minutes : undef;
+
+	for my $mutant (mutants_of_room($room))
+	{
+		last if ($count{found} // 0) + ($count{alive} // 0) >= $wanted;
+		my ($verdict, undef, $seconds, $what) = known($mutant);
+		if (!defined $verdict)
+		{
+			next if $is_known_only;
+			last if $end && time() >= $end;
+			my $began = time();
+			($verdict, $what) = judge($mutant, $mutant->{tests});
+			$seconds = time() - $began;
+			remember('mutants', $results, $mutant->{key}, $verdict, $tests_sum, $seconds, $what, $room, $seed, @$mutant{qw(file line operator old new)});
+			print "# $verdict in $seconds s: $mutant->{file}:$mutant->{line}: $mutant->{new} ($what)\n" =~ s/\n(?=.)/ /gr;
+		}
+		$count{$verdict}++;
+		$took += $seconds;
+		show_survivor($mutant, $verdict eq 'alive' ? "alive after $what" : "equivalent: $what") if $verdict =~ /^(?:alive|equivalent)$/;
+	}
+	return (\%count, $took // 0);
+}
+
+my ($what, @rooms) = @ARGV ? @ARGV : 'table';
+if ($what eq 'table')
+{
+	show_head();
+	show_row($_, go_through($_, 1)) for rooms();
+	pass('a table of all rooms');
+}
+elsif ($what eq 'coverage')
+{
+	my %tests;
+	$tests{$_} = 1 for grep { !/^perturbed/ } map { @{ $_->[1] } } map { files_and_tests($_) } @rooms ? @rooms : rooms();
+	my @missing = grep { !-e "$state/coverage/" . s/\W/_/gr } sort keys %tests;
+	my $end = time() + 60 * ($minutes || 1000);
+
+	is(build_variant("--coverage -O0 -fprofile-update=atomic -include $top/test/hard/dump.h", glob('src/*.c src/lease/*.c')), '', 'a build for gcov');
+	for my $test (@missing)
+	{
+		last if time() >= $end;
+		learn_coverage($test);
+	}
+	unlink(glob('src/*.o src/lease/*.o src/*.gc?? src/lease/*.gc??'));    # a room builds its own
+}
+else
+{
+	for my $room ($what, @rooms)
+	{
+		is(build_variant('', glob('src/*.c src/lease/*.c')), '', "an ordinary build for $room");
+		my ($count, $took) = go_through($room);
+		my ($found, $alive) = map { $_ // 0 } @$count{qw(found alive)};
+		show_head();
+		show_row($room, $count, $took);
+		cmp_ok($found, '>=', $SHARE * ($found + $alive), "$room: $found of " . ($found + $alive) . ' mutants are found');
+	}
+}
+done_testing();

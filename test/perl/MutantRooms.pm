@@ -1,0 +1,143 @@
+# MutantRooms.pm -- where mutants are made, which tests look for them, and those that
+# nobody can tell from the original
+#
+# A room is a part of the code that is judged by itself.  It has groups: files, and the
+# tests that are about them.  Files are patterns, of which some may match nothing.  A test
+# is the name of a script, or of one or more SQL tests or isolation tests, which run on one
+# server; "perturbed NAME" runs with pauses between our steps.
+
+package MutantRooms;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+
+our @EXPORT = qw(rooms files_and_tests reason_of_equivalent);
+
+my @ROOMS = (
+	[
+		leases => [
+			[
+				qw(sql/snowflake_registry--*.sql) => [
+					'registry', qw(097_bound_names 078_registry_rights 077_registry_put_back 076_reserved_shards 060_leases 092_confirmed_fence 061_lease_places
+					  074_leaving 075_no_wait 079_put_back_replayed 106_states_in_time 100_rights 063_leases_page)
+				]
+			],
+			[
+				qw(src/lease/*.[ch] src/leas*.[ch] src/conninfo.[ch]) => [
+					'check settings', qw(091_lease_begins 062_lease_clocks 095_renewal_on_disk 092_confirmed_fence 061_lease_places 060_leases
+					  096_registry_by_reload 070_false_registry 071_registry_hosts 075_no_wait 074_leaving 076_reserved_shards 097_one_order
+					  069_feed_and_leases 088_marks_and_leases 106_states_in_time 005_settings 063_leases_page 087_check 043_failures 064_fleet)
+				]
+			]
+		]
+	],
+	[
+		mark => [
+			[
+				qw(src/mark.[ch] src/settled.c src/sessions.[ch] src/newest.[ch]) => [
+					'mint marks', 'settled concurrent', qw(046_settled 074_feed_snapshots 089_marks_of_shards 056_settled_restart 093_mark_on_disk
+					  040_stats 085_stopped 105_feed_from_afar 069_feed_and_leases 044_new_rows 080_marks_standby 001_concurrent 017_order),
+					'perturbed 046_settled'
+				]
+			]
+		]
+	],
+	[
+		mint => [
+			[
+				qw(src/mint.[ch] src/mint_clock.[ch] src/positions.[ch] src/copy_from.[ch] src/history.c src/worker.[ch] src/clock.[ch]) => [
+					'mint copy edges history layouts settings shards', 'concurrent', qw(002_exhaustion 001_concurrent 003_spilling 004_clock 017_order
+					  097_one_order 052_parts 051_spread 040_stats 098_cancel 055_clocks 010_steady 019_worker 046_settled 050_history 048_roles 075_no_wait 091_lease_begins
+					  062_lease_clocks 068_same_name 043_failures)
+				]
+			],
+			[
+				qw(src/horizon.[ch] src/record.[ch]) => [
+					'mint settings', qw(009_horizon_file 019_worker 010_steady 073_clean_stop 041_wal_error 007_crash 008_promotion 004_clock
+					  072_damaged_records 018_layout_record 093_mark_on_disk 046_settled 040_stats 015_recovery 014_layout_change 032_clone 062_lease_clocks 043_failures 087_check)
+				]
+			],
+			[
+				qw(src/server.[ch] src/identity.[ch] src/accept.c src/module.c src/settings.[ch]) => [
+					'settings security layouts mint', qw(018_layout_record 005_settings 072_damaged_records 032_clone 016_backup_without_file 014_layout_change
+					  009_horizon_file 008_promotion 015_recovery 036_versions 043_failures 087_check 101_states 061_lease_places)
+				]
+			]
+		]
+	],
+	[
+		decode => [
+			[
+				qw(src/decode.c src/layout.[ch] src/layout_text.c src/text_forms.c src/time_operators.c src/shards.[ch] src/sql.[ch] src/errors.[ch]) => [
+					'decode decode_from edges layouts layout_dependents text_forms time_operators type_casts type_io type_operators type_partitions'
+					  . ' type_plans shards shard_ops settings copy history mint',
+					qw(005_settings 053_formats 052_parts 029_reference)
+				]
+			]
+		]
+	],
+	[
+		sql => [
+			[ qw(sql/snowflake_plain.sql) => [ 'plain settled_plain', qw(097_bound_names 091_managed 090_plain 053_formats) ] ],
+			[
+				qw(sql/snowflake/*.sql) => [
+					'adopt revert audit catalog check layouts layout_dependents make_partitions marks owners security trusted type_keys type_migration'
+					  . ' type_partitions shard_ops column_types',
+					qw(097_bound_names 067_partitioned_type 087_check 101_states 099_owners 107_tables_come_and_go 035_audit 011_migration 014_layout_change
+					  101_marks_ways 103_marks_changes 083_other_servers 065_own_schema 042_monitoring 043_failures)
+				]
+			],
+			[
+				qw(src/status.c src/tables.[ch] src/owner.[ch]) => [
+					'owners check audit adopt settings marks', qw(040_stats 099_owners 087_check 101_states 100_rights 107_tables_come_and_go 042_monitoring
+					  106_states_in_time 043_failures)
+				]
+			]
+		]
+	],
+);
+
+# The file, a pattern of the line as it is, one of the mutant, and why no test can tell them
+# apart: nothing that anybody sees or relies on differs.
+my @EQUIVALENT = (
+	[ qr/\.c$/, qr/^\s*(?:pfree|list_free|bms_free|MemoryContextDelete)\(/, qr/if \(false\)/, 'memory of a short context, which is freed with that' ],
+	[
+		qr/\.c$/, qr/^\s*(?:pg_atomic_init_u\d+\(.*, 0\)|SpinLockInit\(.*\));$/, qr/if \(false\)/,
+		'shared memory is zero when it is new, and a lock of zero is free on the processors that we have'
+	],
+	[ qr/\.c$/, qr/\bMaxBackends\b/, qr/index > MaxBackends/, 'no backend has that number' ],
+);
+
+sub rooms { return map { $_->[0] } @ROOMS }
+
+# The files of a room, each with its tests.
+sub files_and_tests
+{
+	my ($room) = @_;
+	my @found;
+
+	for my $group (map { @{ $_->[1] } } grep { $_->[0] eq $room } @ROOMS)
+	{
+		my @patterns = @$group;
+		my $tests = pop @patterns;
+		push @found, map { [ $_, $tests ] } sort map { glob } @patterns;
+	}
+	return @found;
+}
+
+# Why nothing tells a mutant from the original; undefined: something has to.
+sub reason_of_equivalent
+{
+	my ($mutant) = @_;
+
+	for (@EQUIVALENT)
+	{
+		my ($file, $old, $new, $reason) = @$_;
+		return $reason if $mutant->{file} =~ $file && $mutant->{old} =~ $old && $mutant->{new} =~ $new;
+	}
+	return;
+}
+
+1;
