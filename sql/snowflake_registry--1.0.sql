@@ -591,6 +591,392 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_set_aside() IS 'which shards are reserved, as a list';
 
+-- Who calls: a server, and the numbers by which it and the registry know each other.
+CREATE TYPE @extschema@.snowflake_registry_caller AS (
+    holder text, fence bigint, next bigint, confirmed bigint, host text, layout text, last_shard int, registry text
+);
+REVOKE USAGE ON TYPE @extschema@.snowflake_registry_caller FROM PUBLIC;
+COMMENT ON TYPE @extschema@.snowflake_registry_caller IS 'a server that calls';
+COMMENT ON COLUMN @extschema@.snowflake_registry_caller.holder IS 'its number';
+COMMENT ON COLUMN @extschema@.snowflake_registry_caller.fence IS 'its fence before this call';
+COMMENT ON COLUMN @extschema@.snowflake_registry_caller.next IS 'its fence from this call on';
+COMMENT ON COLUMN @extschema@.snowflake_registry_caller.confirmed IS 'the fence of its last call that was answered';
+COMMENT ON COLUMN @extschema@.snowflake_registry_caller.host IS 'the server, for people';
+COMMENT ON COLUMN @extschema@.snowflake_registry_caller.layout IS 'its layout';
+COMMENT ON COLUMN @extschema@.snowflake_registry_caller.last_shard IS 'the shards of its layout are 0 to this one';
+COMMENT ON COLUMN @extschema@.snowflake_registry_caller.registry IS 'the number of the registry that answered that call';
+
+-- What a call finds: the state, the holder if it called before, the time, how many
+-- leases it has, and what the call is to be answered.
+--
+-- Is the caller the holder?  It is not if another call of the same holder came
+-- between.  "next" may be in force already: then the answer to an earlier call with
+-- the same numbers was lost, and this is that call again.  A fence that is less than
+-- the caller's is one of before a failover, or of before a call that got lost: that
+-- one is refused, should it come yet.
+CREATE FUNCTION @extschema@.snowflake_registry_meet(
+    caller @extschema@.snowflake_registry_caller,
+    OUT reg @extschema@.snowflake_registry_state, OUT known @extschema@.snowflake_registry_holders,
+    OUT now timestamptz, OUT has int, OUT verdict text)
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    own regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
+BEGIN
+    EXECUTE format('SELECT * FROM %s.snowflake_registry_enter()', own) INTO reg;
+    now := clock_timestamp();
+    EXECUTE format('SELECT * FROM %s.snowflake_registry_holders AS h WHERE h.holder = $1', own) INTO known USING caller.holder;
+    EXECUTE format('SELECT count(*) FROM %s.snowflake_registry_shards AS s WHERE s.holder = $1 AND s.lease_until > $2', own)
+       INTO has USING caller.holder, now;
+    verdict := CASE WHEN NOT reg.is_open THEN 'closed'
+                    WHEN known.fence > caller.fence AND known.fence <> caller.next THEN 'clone'
+                    ELSE 'accepted' END;
+END
+$$;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_meet(@extschema@.snowflake_registry_caller) IS 'what a call finds';
+
+-- Refuse a call that is not valid, that is not for this registry, that names or asks
+-- for more than it gives, or that another role makes.  What a release does not ask for
+-- is NULL.
+CREATE FUNCTION @extschema@.snowflake_registry_refuse(
+    caller @extschema@.snowflake_registry_caller, reg @extschema@.snowflake_registry_state, known @extschema@.snowflake_registry_holders,
+    has int, named int, is_valid boolean, asked int, lease interval) RETURNS void
+    LANGUAGE plpgsql STABLE PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF named > greatest(reg.max_shards, has, 1024) THEN
+        RAISE configuration_limit_exceeded USING
+            MESSAGE = 'the snowflake registry does not lease so much to one server',
+            DETAIL = format('The server names %s shards as its own; the limit is %s.', named, greatest(reg.max_shards, has, 1024)),
+            HINT = 'An administrator of the registry can call snowflake_registry_limit().';
+    ELSIF (is_valid AND caller.holder IS NOT NULL AND caller.fence <= caller.next
+           AND caller.layout <> '' AND caller.last_shard BETWEEN 0 AND 1048575) IS NOT TRUE THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = 'the call of the snowflake registry is not valid',
+            DETAIL = format('The last shard is %s, of 1048575 at most, in layout "%s"; a lease of %s is wanted.',
+                            caller.last_shard, caller.layout, coalesce(lease, interval '0'));
+    ELSIF caller.layout <> reg.layout OR caller.last_shard <> reg.last_shard THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = 'the snowflake registry is of another layout',
+            DETAIL = format('The registry''s layout is "%s", with shards 0 to %s, and the server''s is "%s", with shards 0 to %s.',
+                            reg.layout, reg.last_shard, caller.layout, caller.last_shard),
+            HINT = 'Make a registry for each layout, in a database of its own.';
+    ELSIF has = 0 AND (lease > reg.max_lease OR asked > reg.max_shards) THEN
+        RAISE configuration_limit_exceeded USING
+            MESSAGE = 'the snowflake registry does not lease so much to one server',
+            DETAIL = format('The server asks for %s shards for %s; the limits are %s shards and %s.', asked, lease, reg.max_shards, reg.max_lease),
+            HINT = 'An administrator of the registry can call snowflake_registry_limit().';
+    ELSIF known.role <> session_user THEN
+        RAISE insufficient_privilege USING
+            MESSAGE = 'this holder of snowflake leases belongs to another role',
+            DETAIL = format('The server has logged in as "%s", and leased as "%s" before.', session_user, known.role),
+            HINT = 'Let it log in as that role, or set column role of snowflake_registry_holders.';
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_refuse(@extschema@.snowflake_registry_caller, @extschema@.snowflake_registry_state,
+    @extschema@.snowflake_registry_holders, int, int, boolean, int, interval) IS 'refuse a call that is not for this registry';
+
+-- Fence the registry if a call proves that it has forgotten something, for no longer
+-- than a lease can be, whatever the caller claims.  Gives the losses.
+CREATE FUNCTION @extschema@.snowflake_registry_prove(
+    caller @extschema@.snowflake_registry_caller, reg @extschema@.snowflake_registry_state, known @extschema@.snowflake_registry_holders,
+    now timestamptz, length interval, held int[], held_from timestamptz[], held_until timestamptz[],
+    OUT lost_shards int[], OUT lost_from timestamptz[], OUT lost_until timestamptz[], OUT lost_what text[])
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    own   regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
+    same  int;                 -- claims that end here no earlier
+    claim interval;
+    loss  text;
+BEGIN
+    -- nothing is lost if this registry knows as much as the caller, and no claim ends
+    -- later than here; else look closer
+    EXECUTE format('SELECT count(*) FROM %s.snowflake_registry_shards AS s '
+                   ' WHERE s.shard = ANY ($1) AND s.holder = $2 AND s.lease_until >= ALL ($3)', own)
+       INTO same USING held, caller.holder, held_until;
+    IF known.holder IS NULL OR caller.registry <> reg.number OR caller.confirmed > known.fence OR cardinality(held) > same THEN
+        EXECUTE format('SELECT array_agg(l.shard), array_agg(l.lease_from), array_agg(l.lease_until), array_agg(l.what) '
+                       '  FROM %s.snowflake_registry_losses($1, $2, $3, $4, $5, $6, $7) AS l', own)
+           INTO lost_shards, lost_from, lost_until, lost_what
+          USING reg, known, caller.confirmed, caller.registry, held, held_from, held_until;
+    END IF;
+    IF lost_what IS NOT NULL THEN
+        loss := (SELECT string_agg(l.what || CASE WHEN l.lease_from IS NULL THEN '' ELSE format(' (it was from %s until %s)', l.lease_from, l.lease_until) END, '; ')
+                   FROM unnest(lost_from[:8], lost_until[:8], lost_what[:8]) AS l (lease_from, lease_until, what))
+                || CASE WHEN cardinality(lost_what) > 8 THEN format('; and %s more', cardinality(lost_what) - 8) ELSE '' END;
+        claim := CASE WHEN length IS NOT NULL      -- a release claims nothing
+                      THEN least(greatest(reg.max_lease, length), greatest(length, (SELECT max(u.ends) FROM unnest(held_until) AS u (ends)) - now)) END;
+        EXECUTE format('SELECT %1$s.snowflake_registry_fence_until($1, $2 + CASE WHEN $3 > ($1).longest_lease THEN $3 '
+                       '                                                         ELSE %1$s.snowflake_registry_longest($1) END, $4)', own)
+          USING reg, now, claim, format('%s (holder %s) proves that the registry has forgotten something: %s.', caller.host, caller.holder, loss);
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_prove(@extschema@.snowflake_registry_caller, @extschema@.snowflake_registry_state,
+    @extschema@.snowflake_registry_holders, timestamptz, interval, int[], timestamptz[], timestamptz[])
+    IS 'fence the registry if a call proves that it has forgotten something';
+
+-- Begin the answer to a call that is not refused: whether it is accepted, and a row
+-- for each loss.  If it is accepted, swap the fence, and note what is new.
+CREATE FUNCTION @extschema@.snowflake_registry_admit(
+    verdict text, caller @extschema@.snowflake_registry_caller, reg @extschema@.snowflake_registry_state, known @extschema@.snowflake_registry_holders,
+    now timestamptz, length interval, held int[], held_from timestamptz[], held_until timestamptz[])
+RETURNS TABLE (state text, shard int, lease_from timestamptz, lease_until timestamptz, other text)
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    own  regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
+    lost record;
+BEGIN
+    IF verdict = 'clone' THEN
+        RETURN QUERY EXECUTE format('SELECT ''clone'', NULL::int, NULL::timestamptz, $1, %s.snowflake_registry_words($2)', own) USING now, known.host;
+        RETURN;
+    END IF;
+    EXECUTE format('SELECT * FROM %s.snowflake_registry_prove($1, $2, $3, $4, $5, $6, $7, $8)', own)
+       INTO lost USING caller, reg, known, now, length, held, held_from, held_until;
+    IF verdict = 'closed' THEN
+        RETURN QUERY SELECT 'closed', NULL::int, NULL::timestamptz, now, current_database()::text;
+        RETURN;
+    END IF;
+    EXECUTE format('INSERT INTO %s.snowflake_registry_holders AS h (holder, role, host, fence, lease, seen_at) '
+                   'VALUES ($1, session_user, $2, $3, coalesce($4, interval ''0''), $5) '
+                   'ON CONFLICT (holder) DO UPDATE '
+                   '   SET fence = excluded.fence, host = excluded.host, seen_at = excluded.seen_at, lease = coalesce($4, h.lease)', own)
+      USING caller.holder, caller.host, caller.next, length, now;
+    IF reg.layout IS NULL OR length > reg.longest_lease THEN
+        EXECUTE format('UPDATE %s.snowflake_registry_state SET layout = $1, last_shard = $2, longest_lease = greatest(longest_lease, $3)', own)
+          USING caller.layout, caller.last_shard, length;
+        EXECUTE format('SELECT %1$s.snowflake_registry_write(r) FROM %1$s.snowflake_registry_state AS r', own);
+    END IF;
+    RETURN QUERY SELECT 'accepted', NULL::int, NULL::timestamptz, now, reg.number;
+    IF lost.lost_what IS NOT NULL THEN
+        RETURN QUERY EXECUTE format('SELECT ''lost'', l.shard, l.lease_from, l.lease_until, %s.snowflake_registry_words(l.what) '
+                                    '  FROM unnest($1, $2, $3, $4) AS l (shard, lease_from, lease_until, what)', own)
+            USING lost.lost_shards, lost.lost_from, lost.lost_until, lost.lost_what;
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_admit(text, @extschema@.snowflake_registry_caller, @extschema@.snowflake_registry_state,
+    @extschema@.snowflake_registry_holders, timestamptz, interval, int[], timestamptz[], timestamptz[]) IS 'begin the answer to a call, and swap the fence';
+
+-- Renew what the caller claims, and what it got when the answer was lost.  A lease
+-- that is over by what the caller knows is no claim: after a restore the row can be
+-- of an older lease of its, and another server was there since.  Gives the shards.
+CREATE FUNCTION @extschema@.snowflake_registry_renew(
+    caller @extschema@.snowflake_registry_caller, now timestamptz, length interval, longest interval, is_again boolean,
+    held int[], held_from timestamptz[], held_until timestamptz[], wanted int[]) RETURNS int[]
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    WITH claims AS (
+        SELECT c.shard, c.claimed_from, c.claimed_until FROM unnest(held, held_from, held_until) AS c (shard, claimed_from, claimed_until)
+         UNION ALL
+        SELECT s.shard, NULL, NULL FROM @extschema@.snowflake_registry_shards AS s
+         WHERE is_again AND s.holder = (caller).holder AND s.shard <> ALL (held)
+    ), renewed AS (
+        UPDATE @extschema@.snowflake_registry_shards AS s
+           SET lease_from = greatest(s.lease_from, c.claimed_from),
+               lease_until = greatest(s.lease_until, least(coalesce(c.claimed_until, s.lease_until), now + longest), now + length)
+          FROM claims AS c
+         WHERE s.shard = c.shard
+           AND s.holder = (caller).holder AND s.lease_until > now AND s.reserved_for IS NULL AND NOT s.is_revoked
+           AND (c.claimed_until > now OR is_again AND (wanted IS NULL OR s.shard = ANY (wanted)))
+        RETURNING s.shard
+    )
+    SELECT coalesce(array_agg(r.shard), '{}') FROM renewed AS r;
+END;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_renew(@extschema@.snowflake_registry_caller, timestamptz, interval, interval, boolean,
+    int[], timestamptz[], timestamptz[], int[]) IS 'renew a server''s leases';
+
+-- Lease what is free of "wanted", or else so many shards; but not while the registry is
+-- fenced, nor more than a holder may have.  Then "full_until" says when it may have
+-- more.
+CREATE FUNCTION @extschema@.snowflake_registry_lease_free(
+    reg @extschema@.snowflake_registry_state, caller @extschema@.snowflake_registry_caller, now timestamptz, length interval, is_more boolean,
+    wanted int[], count int, preferred int[], OUT free int[], OUT full_until timestamptz)
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    own regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
+    has int;
+BEGIN
+    IF reg.not_before > now OR is_more THEN
+        free := '{}';
+    ELSIF wanted IS NULL THEN
+        EXECUTE format('SELECT %s.snowflake_registry_find($1, $2, $3, $4)', own) INTO free USING reg, now, count, preferred[:reg.max_shards];
+    ELSE
+        EXECUTE format('SELECT ARRAY(SELECT DISTINCT w.shard FROM unnest($1) AS w (shard) '
+                       '               LEFT JOIN %s.snowflake_registry_shards AS s ON s.shard = w.shard '
+                       '              WHERE s.reserved_for IS NULL AND (s.lease_until IS NULL OR s.lease_until <= $2))', own)
+           INTO free USING wanted, now;
+    END IF;
+    EXECUTE format('SELECT count(*), min(s.lease_until) FROM %s.snowflake_registry_shards AS s WHERE s.holder = $1 AND s.lease_until > $2', own)
+       INTO has, full_until USING caller.holder, now;
+    IF has + cardinality(free) > reg.max_shards THEN
+        free := free[:reg.max_shards - has];
+    ELSE
+        full_until := NULL;
+    END IF;
+    EXECUTE format('INSERT INTO %1$s.snowflake_registry_shards AS s (shard, holder, lease_from, lease_until) '
+                   'SELECT f.shard, $1, greatest(o.lease_until, $2), $3 '
+                   '  FROM unnest($4) AS f (shard) LEFT JOIN %1$s.snowflake_registry_shards AS o ON o.shard = f.shard '
+                   'ON CONFLICT (shard) DO UPDATE '
+                   '   SET holder = excluded.holder, lease_from = excluded.lease_from, lease_until = excluded.lease_until, is_revoked = false', own)
+      USING caller.holder, reg.not_before, now + length, free;
+END
+$$;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_lease_free(@extschema@.snowflake_registry_state, @extschema@.snowflake_registry_caller,
+    timestamptz, interval, boolean, int[], int, int[]) IS 'lease free shards';
+
+-- What a server lacks, and what it believes to hold and does not: each of these shards
+-- that is not granted.
+CREATE FUNCTION @extschema@.snowflake_registry_lacks(
+    reg @extschema@.snowflake_registry_state, caller @extschema@.snowflake_registry_caller, now timestamptz, full_until timestamptz,
+    held int[], wanted int[], granted int[])
+RETURNS TABLE (state text, shard int, lease_from timestamptz, lease_until timestamptz, other text)
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT CASE WHEN s.reserved_for IS NOT NULL OR s.is_revoked AND s.lease_until > now THEN 'reserved'
+                WHEN s.lease_until > now AND s.holder <> (caller).holder THEN 'taken' ELSE 'fenced' END,
+           a.shard, NULL::timestamptz,
+           CASE WHEN s.reserved_for IS NULL AND (s.is_revoked AND s.lease_until > now) IS NOT TRUE
+                THEN greatest(s.lease_until, (reg).not_before, full_until) END,
+           @extschema@.snowflake_registry_words(
+               CASE WHEN s.reserved_for IS NOT NULL THEN s.reserved_for
+                    WHEN s.lease_until <= now THEN NULL
+                    WHEN s.is_revoked THEN format('others: its lease was revoked, and ends at %s', s.lease_until)
+                    WHEN s.holder <> (caller).holder
+                    THEN format('%s%s', coalesce(h.host, 'a server that it does not know'),
+                                ' (holder ' || CASE WHEN h.role = session_user THEN s.holder END || ')') END)
+      FROM (SELECT unnest(held) AS shard UNION SELECT unnest(wanted)) AS a
+      LEFT JOIN @extschema@.snowflake_registry_shards AS s ON s.shard = a.shard
+      LEFT JOIN @extschema@.snowflake_registry_holders AS h ON h.holder = s.holder
+     WHERE a.shard <> ALL (granted)
+     ORDER BY a.shard;
+END;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_lacks(@extschema@.snowflake_registry_state, @extschema@.snowflake_registry_caller,
+    timestamptz, timestamptz, int[], int[], int[]) IS 'why a server lacks a shard, and until when';
+
+-- Renew what an admitted server holds, lease what it lacks, and tell it.
+CREATE FUNCTION @extschema@.snowflake_registry_lease_shards(
+    reg @extschema@.snowflake_registry_state, caller @extschema@.snowflake_registry_caller, now timestamptz, length interval,
+    is_again boolean, is_more boolean, held int[], held_from timestamptz[], held_until timestamptz[], wanted int[], auto int, preferred int[])
+RETURNS TABLE (state text, shard int, lease_from timestamptz, lease_until timestamptz, other text)
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    own     regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
+    granted int[];
+    is_all  boolean;           -- are these all that it asks for?
+    added   record;
+BEGIN
+    EXECUTE format('SELECT %s.snowflake_registry_renew($1, $2, $3, $4, $5, $6, $7, $8, $9)', own) INTO granted
+      USING caller, now, length, greatest(reg.max_lease, length), is_again, held, held_from, held_until, wanted;
+    is_all := NOT is_more AND held <@ granted AND CASE WHEN wanted IS NULL THEN cardinality(granted) >= auto ELSE wanted <@ granted END;
+    IF NOT is_all THEN
+        EXECUTE format('SELECT * FROM %s.snowflake_registry_lease_free($1, $2, $3, $4, $5, $6, $7, $8)', own) INTO added
+          USING reg, caller, now, length, is_more, wanted, greatest(auto - cardinality(granted), 0), preferred;
+        granted := granted || added.free;
+    END IF;
+    RETURN QUERY EXECUTE format('SELECT ''held'', s.shard, s.lease_from, s.lease_until, NULL '
+                                '  FROM %s.snowflake_registry_shards AS s WHERE s.shard = ANY ($1) ORDER BY s.shard', own) USING granted;
+    IF NOT is_all THEN
+        RETURN QUERY EXECUTE format('SELECT * FROM %s.snowflake_registry_lacks($1, $2, $3, $4, $5, $6, $7)', own)
+            USING reg, caller, now, added.full_until, held, CASE WHEN NOT is_more THEN wanted END, granted;
+        IF is_more THEN
+            RETURN QUERY SELECT 'limited', NULL::int, NULL::timestamptz, NULL::timestamptz, format('%s shards, for %s', reg.max_shards, reg.max_lease);
+        ELSIF wanted IS NULL AND cardinality(granted) < auto THEN
+            RETURN QUERY EXECUTE format(
+                'SELECT ''exhausted'', NULL::int, NULL::timestamptz, '
+                '       greatest($1, $2, (SELECT s.lease_until FROM %s.snowflake_registry_shards AS s '
+                '                          WHERE s.reserved_for IS NULL AND s.shard <> ALL ($3) '
+                '                          ORDER BY s.lease_until LIMIT 1)), NULL', own) USING reg.not_before, added.full_until, granted;
+        END IF;
+    END IF;
+    RETURN QUERY EXECUTE format(
+        'SELECT ''set_aside'', NULL::int, NULL::timestamptz, NULL::timestamptz, '
+        '       CASE WHEN EXISTS (SELECT FROM %1$s.snowflake_registry_shards AS s WHERE s.reserved_for IS NOT NULL) '
+        '            THEN %1$s.snowflake_registry_set_aside() ELSE '''' END', own);
+END
+$$;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_lease_shards(@extschema@.snowflake_registry_state, @extschema@.snowflake_registry_caller,
+    timestamptz, interval, boolean, boolean, int[], timestamptz[], timestamptz[], int[], int, int[]) IS 'renew a server''s leases, lease what it lacks, and tell it';
+
+CREATE FUNCTION @extschema@.snowflake_registry_lease_call(
+    caller @extschema@.snowflake_registry_caller, held int[], held_from timestamptz[], held_until timestamptz[],
+    wanted int[], auto int, preferred int[], lease interval)
+RETURNS TABLE (state text, shard int, lease_from timestamptz, lease_until timestamptz, other text)
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    own     regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
+    -- in seconds: '12 mons -360 days' is 0 to those who compare, and 5 days to those who add
+    length  interval := make_interval(secs => extract(epoch FROM lease)::float8);
+    longest interval;
+    asked   int := coalesce(cardinality(wanted), auto);
+    is_more boolean;           -- does it ask for more than it gets?
+    met     record;
+BEGIN
+    EXECUTE format('SELECT * FROM %s.snowflake_registry_meet($1)', own) INTO met USING caller;
+    EXECUTE format('SELECT %s.snowflake_registry_refuse($1, $2, $3, $4, $5, $6, $7, $8)', own)
+      USING caller, met.reg, met.known, met.has, greatest(cardinality(held), cardinality(held_from), cardinality(held_until)),
+            cardinality(held) = cardinality(held_from) AND cardinality(held) = cardinality(held_until) AND length > interval '0'
+            AND coalesce(auto, 0) >= 0 AND (wanted IS NULL OR 0 <= ALL (wanted) AND caller.last_shard >= ALL (wanted)), asked, length;
+
+    -- a limit that was lowered takes nothing from a server that holds something: it keeps
+    -- that, and the length of its leases, and gets no more
+    longest := greatest((met.reg).max_lease, (met.known).lease);
+    is_more := coalesce(length > longest OR asked > greatest((met.reg).max_shards, met.has), false);
+    length := least(length, longest);
+    RETURN QUERY EXECUTE format('SELECT * FROM %s.snowflake_registry_admit($1, $2, $3, $4, $5, $6, $7, $8, $9)', own)
+        USING met.verdict, caller, met.reg, met.known, met.now, length, held, held_from, held_until;
+    IF met.verdict = 'accepted' THEN
+        RETURN QUERY EXECUTE format('SELECT l.* FROM %1$s.snowflake_registry_state AS r CROSS JOIN LATERAL '
+                                    '%1$s.snowflake_registry_lease_shards(r, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) AS l', own)
+            USING caller, met.now, length, (met.known).fence = caller.next, is_more, held, held_from, held_until, wanted, auto, preferred;
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_lease_call(@extschema@.snowflake_registry_caller, int[], timestamptz[], timestamptz[],
+    int[], int, int[], interval) IS 'what a server''s call for leases does';
+
+CREATE FUNCTION @extschema@.snowflake_registry_release_call(
+    caller @extschema@.snowflake_registry_caller, shards int[], ends timestamptz[])
+RETURNS TABLE (state text, shard int, lease_from timestamptz, lease_until timestamptz, other text)
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    own regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
+    met record;
+BEGIN
+    EXECUTE format('SELECT * FROM %s.snowflake_registry_meet($1)', own) INTO met USING caller;
+    EXECUTE format('SELECT %s.snowflake_registry_refuse($1, $2, $3, $4, $5, $6, $7, $8)', own)
+      USING caller, met.reg, met.known, met.has, greatest(cardinality(shards), cardinality(ends)), cardinality(shards) = cardinality(ends),
+            NULL::int, NULL::interval;
+    RETURN QUERY EXECUTE format('SELECT * FROM %s.snowflake_registry_admit($1, $2, $3, $4, $5, $6, $7, $8, $9)', own)
+        USING met.verdict, caller, met.reg, met.known, met.now, NULL::interval, '{}'::int[], '{}'::timestamptz[], '{}'::timestamptz[];
+    IF met.verdict = 'accepted' THEN
+        EXECUTE format('UPDATE %s.snowflake_registry_shards AS s '
+                       '   SET lease_until = greatest(s.lease_from, least(s.lease_until, e.lease_end)) '
+                       '  FROM unnest($2, $3) AS e (shard, lease_end) '
+                       ' WHERE s.shard = e.shard AND s.holder = $1', own) USING caller.holder, shards, ends;
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION @extschema@.snowflake_registry_release_call(@extschema@.snowflake_registry_caller, int[], timestamptz[])
+    IS 'what a server''s release does';
+
 -- The one call of a server: renew what it holds, and lease what it lacks.
 --
 --	* "confirmed": the fence of its last call that was answered; "registry": the
@@ -598,9 +984,6 @@ COMMENT ON FUNCTION @extschema@.snowflake_registry_set_aside() IS 'which shards 
 --	* "held": the shards that it holds, as far as it knows, and their times;
 --	* "wanted": the shards that it is to hold; or NULL for "auto" of them, of
 --	  which it likes "preferred" best.
---
--- If "is_release", it gives the shards of "held" back instead, and "held_until"
--- has, for each of them, the end of the last id minted.
 --
 -- The first row says whether the call was accepted, and the registry's time.
 -- Then a row a shard, a row for each loss that the call proved, and one that
@@ -619,234 +1002,6 @@ COMMENT ON FUNCTION @extschema@.snowflake_registry_set_aside() IS 'which shards 
 --	  exhausted |       |            | a shard is free then, if ever |
 --	  limited   |       |            |             | 16 shards, for 10 min
 --	  set_aside |       |            |             | 900-903,1000
-CREATE FUNCTION @extschema@.snowflake_registry_call(
-    holder text, fence bigint, next bigint, confirmed bigint, host text, layout text, last_shard int, registry text,
-    held int[], held_from timestamptz[], held_until timestamptz[],
-    wanted int[], auto int, preferred int[], lease interval, is_release boolean)
-RETURNS TABLE (state text, shard int, lease_from timestamptz, lease_until timestamptz, other text)
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
-    SET search_path = pg_catalog, pg_temp
-AS $$
-#variable_conflict use_column
-DECLARE
-    own     regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'snowflake_registry');
-    reg     record;            -- the state
-    known   record;            -- the holder, if it called before
-    now     timestamptz;
-    -- in seconds: '12 mons -360 days' is 0 to those who compare, and 5 days to those who add
-    asked   interval := make_interval(secs => extract(epoch FROM $15)::float8);
-    length  interval := asked; -- of the leases
-    is_more boolean := false;  -- does it ask for more than it gets?
-    loss    text;
-    lost_shards int[];
-    lost_from  timestamptz[];
-    lost_until timestamptz[];
-    lost_what  text[];
-    claimed interval;
-    got     int[] := '{}';
-    granted int[];
-    is_all  boolean;
-    free    int[];
-    has     int;
-    full_until timestamptz;
-BEGIN
-    EXECUTE format('SELECT * FROM %s.snowflake_registry_enter()', own) INTO reg;
-    now := clock_timestamp();
-    EXECUTE format('SELECT count(*) FROM %s.snowflake_registry_shards AS s WHERE s.holder = $1 AND s.lease_until > $2', own) INTO has USING $1, now;
-    IF greatest(cardinality($9), cardinality($10), cardinality($11)) > greatest(reg.max_shards, has, 1024) THEN
-        RAISE configuration_limit_exceeded USING
-            MESSAGE = 'the snowflake registry does not lease so much to one server',
-            DETAIL = format('The server names %s shards as its own; the limit is %s.', greatest(cardinality($9), cardinality($10), cardinality($11)), greatest(reg.max_shards, has, 1024)),
-            HINT = 'An administrator of the registry can call snowflake_registry_limit().';
-    END IF;
-
-    -- refuse a call that is not for this registry, or for more than it gives
-    IF ($1 IS NOT NULL AND $2 <= $3 AND cardinality($9) = cardinality($11) AND $6 <> '' AND $7 BETWEEN 0 AND 1048575
-        AND ($16 OR cardinality($9) = cardinality($10) AND asked > interval '0' AND coalesce($13, 0) >= 0
-                    AND ($12 IS NULL OR 0 <= ALL ($12) AND $7 >= ALL ($12)))) IS NOT TRUE THEN
-        RAISE invalid_parameter_value USING
-            MESSAGE = 'the call of the snowflake registry is not valid',
-            DETAIL = format('The last shard is %s, of 1048575 at most, in layout "%s"; a lease of %s is wanted.', $7, $6, coalesce(asked, interval '0'));
-    ELSIF $6 <> reg.layout OR $7 <> reg.last_shard THEN
-        RAISE object_not_in_prerequisite_state USING
-            MESSAGE = 'the snowflake registry is of another layout',
-            DETAIL = format('The registry''s layout is "%s", with shards 0 to %s, and the server''s is "%s", with shards 0 to %s.',
-                            reg.layout, reg.last_shard, $6, $7),
-            HINT = 'Make a registry for each layout, in a database of its own.';
-    ELSIF has = 0 AND (asked > reg.max_lease OR coalesce(cardinality($12), $13) > reg.max_shards) THEN
-        RAISE configuration_limit_exceeded USING
-            MESSAGE = 'the snowflake registry does not lease so much to one server',
-            DETAIL = format('The server asks for %s shards for %s; the limits are %s shards and %s.',
-                            coalesce(cardinality($12), $13), asked, reg.max_shards, reg.max_lease),
-            HINT = 'An administrator of the registry can call snowflake_registry_limit().';
-    END IF;
-    EXECUTE format('SELECT * FROM %s.snowflake_registry_holders AS h WHERE h.holder = $1', own) INTO known USING $1;
-    IF known.role <> session_user THEN
-        RAISE insufficient_privilege USING
-            MESSAGE = 'this holder of snowflake leases belongs to another role',
-            DETAIL = format('The server has logged in as "%s", and leased as "%s" before.', session_user, known.role),
-            HINT = 'Let it log in as that role, or set column role of snowflake_registry_holders.';
-    END IF;
-
-    -- a limit that was lowered takes nothing from a server that holds something: it keeps
-    -- that, and the length of its leases, and gets no more
-    IF NOT $16 AND (asked > reg.max_lease OR coalesce(cardinality($12), $13) > greatest(reg.max_shards, has)) THEN
-        length := least(asked, greatest(reg.max_lease, known.lease));
-        is_more := asked > length OR coalesce(cardinality($12), $13) > greatest(reg.max_shards, has);
-    END IF;
-
-    -- is the caller the holder?  It is not if another call of the same holder came
-    -- between.  "next" may be in force already: then the answer to an earlier call
-    -- with the same numbers was lost, and this is that call again.  A fence that is
-    -- less than the caller's is one of before a failover, or of before a call that
-    -- got lost: that one is refused, should it come yet.
-    IF reg.is_open AND known.fence > $2 AND known.fence <> $3 THEN
-        RETURN QUERY EXECUTE format('SELECT ''clone'', NULL::int, NULL::timestamptz, $1, %s.snowflake_registry_words($2)', own) USING now, known.host;
-        RETURN;
-    END IF;
-
-    -- nothing is lost if this registry knows as much as the caller, and no claim ends
-    -- later than here; else look closer.  Fence it, for no longer than a lease can be,
-    -- whatever the caller claims
-    IF NOT $16 THEN
-        EXECUTE format('SELECT count(*) FROM %s.snowflake_registry_shards AS s '
-                       ' WHERE s.shard = ANY ($1) AND s.holder = $2 AND s.lease_until >= ALL ($3)', own) INTO has USING $9, $1, $11;
-    END IF;
-    IF known.holder IS NULL OR $8 <> reg.number OR $4 > known.fence OR NOT $16 AND cardinality($9) > has THEN
-        EXECUTE format('SELECT array_agg(l.shard), array_agg(l.lease_from), array_agg(l.lease_until), array_agg(l.what) '
-                       '  FROM %1$s.snowflake_registry_state AS r LEFT JOIN %1$s.snowflake_registry_holders AS h ON h.holder = $1 '
-                       ' CROSS JOIN LATERAL %1$s.snowflake_registry_losses(r, h, $2, $3, $4, $5, $6) AS l', own)
-           INTO lost_shards, lost_from, lost_until, lost_what USING $1, $4, $8, $9, $10, CASE WHEN NOT $16 THEN $11 END;
-        loss := (SELECT string_agg(l.what || CASE WHEN l.lease_from IS NULL THEN '' ELSE format(' (it was from %s until %s)', l.lease_from, l.lease_until) END, '; ')
-                   FROM unnest(lost_from[:8], lost_until[:8], lost_what[:8]) AS l(lease_from, lease_until, what))
-                || CASE WHEN cardinality(lost_what) > 8 THEN format('; and %s more', cardinality(lost_what) - 8) ELSE '' END;
-    END IF;
-    IF loss IS NOT NULL THEN
-        claimed := CASE WHEN NOT $16 THEN least(greatest(reg.max_lease, length), greatest(length, (SELECT max(c) FROM unnest($11) AS c) - now)) END;
-        EXECUTE format('SELECT f.* FROM %1$s.snowflake_registry_state AS r '
-                       ' CROSS JOIN LATERAL %1$s.snowflake_registry_fence_until(r, '
-                       '       $1 + CASE WHEN $2 > r.longest_lease THEN $2 ELSE %1$s.snowflake_registry_longest(r) END, $3) AS f', own)
-           INTO reg USING now, claimed, format('%s (holder %s) proves that the registry has forgotten something: %s.', $5, $1, loss);
-    END IF;
-    IF NOT reg.is_open THEN
-        RETURN QUERY SELECT 'closed', NULL::int, NULL::timestamptz, now, current_database()::text;
-        RETURN;
-    END IF;
-
-    -- swap the fence, and note what is new
-    EXECUTE format('INSERT INTO %s.snowflake_registry_holders AS h (holder, role, host, fence, lease, seen_at) '
-                   'VALUES ($1, session_user, $2, $3, coalesce($4, interval ''0''), $5) '
-                   'ON CONFLICT (holder) DO UPDATE '
-                   '   SET fence = excluded.fence, host = excluded.host, seen_at = excluded.seen_at, lease = coalesce($4, h.lease)', own)
-      USING $1, $5, $3, length, now;
-    IF reg.layout IS NULL OR length > reg.longest_lease THEN
-        EXECUTE format('UPDATE %s.snowflake_registry_state SET layout = $1, last_shard = $2, longest_lease = greatest(longest_lease, $3)', own)
-          USING $6, $7, length;
-        EXECUTE format('SELECT %1$s.snowflake_registry_write(r) FROM %1$s.snowflake_registry_state AS r', own);
-    END IF;
-    RETURN QUERY SELECT 'accepted', NULL::int, NULL::timestamptz, now, reg.number;
-    IF loss IS NOT NULL THEN
-        RETURN QUERY EXECUTE format('SELECT ''lost'', l.shard, l.lease_from, l.lease_until, %s.snowflake_registry_words(l.what) '
-                                    '  FROM unnest($1, $2, $3, $4) AS l (shard, lease_from, lease_until, what)', own)
-            USING lost_shards, lost_from, lost_until, lost_what;
-    END IF;
-
-    IF $16 THEN
-        EXECUTE format('UPDATE %s.snowflake_registry_shards AS s '
-                       '   SET lease_until = greatest(s.lease_from, least(s.lease_until, e.lease_end)) '
-                       '  FROM unnest($2, $3) AS e (shard, lease_end) '
-                       ' WHERE s.shard = e.shard AND s.holder = $1', own) USING $1, $9, $11;
-        RETURN;
-    END IF;
-
-    -- renew: what the caller claims, and what it got when the answer was lost.  A
-    -- lease that is over by what the caller knows is no claim: after a restore
-    -- the row can be of an older lease of its, and another server was there since.
-    IF known.fence = $3 THEN
-        EXECUTE format('SELECT ARRAY(SELECT o.shard FROM %s.snowflake_registry_shards AS o '
-                       '              WHERE o.holder = $1 AND o.shard <> ALL ($2))', own) INTO got USING $1, $9;
-    END IF;
-    EXECUTE format('WITH renewed AS ('
-                   '    UPDATE %s.snowflake_registry_shards AS s '
-                   '       SET lease_from = greatest(s.lease_from, c.lease_from), '
-                   '           lease_until = greatest(s.lease_until, least(coalesce(c.lease_until, s.lease_until), $2 + $3), $2 + $4) '
-                   '      FROM unnest($5, $6, $7) AS c (shard, lease_from, lease_until) '
-                   '     WHERE s.shard = c.shard '
-                   '       AND s.holder = $1 AND s.lease_until > $2 AND s.reserved_for IS NULL AND NOT s.is_revoked '
-                   '       AND (c.lease_until > $2 OR $8 AND ($9 IS NULL OR s.shard = ANY ($9))) '
-                   '    RETURNING s.shard) '
-                   'SELECT coalesce(array_agg(r.shard), ''{}'') FROM renewed AS r', own)
-       INTO granted USING $1, now, greatest(reg.max_lease, length), length, $9 || got, $10, $11, known.fence = $3, $12;
-
-    is_all := NOT is_more AND $9 <@ granted AND CASE WHEN $12 IS NULL THEN cardinality(granted) >= $13 ELSE $12 <@ granted END;
-
-    -- lease what is free, but not more than a holder may have
-    IF NOT is_all THEN
-        IF reg.not_before > now OR is_more THEN
-            free := '{}';
-        ELSIF $12 IS NULL THEN
-            EXECUTE format('SELECT %1$s.snowflake_registry_find(r, $1, $2, $3) FROM %1$s.snowflake_registry_state AS r', own)
-               INTO free USING now, greatest($13 - cardinality(granted), 0), $14[:reg.max_shards];
-        ELSE
-            EXECUTE format('SELECT ARRAY(SELECT DISTINCT a.shard FROM unnest($1) AS a (shard) '
-                           '               LEFT JOIN %s.snowflake_registry_shards AS s ON s.shard = a.shard '
-                           '              WHERE s.reserved_for IS NULL AND (s.lease_until IS NULL OR s.lease_until <= $2))', own)
-               INTO free USING $12, now;
-        END IF;
-        EXECUTE format('SELECT count(*), min(s.lease_until) FROM %s.snowflake_registry_shards AS s '
-                       ' WHERE s.holder = $1 AND s.lease_until > $2', own) INTO has, full_until USING $1, now;
-        IF has + cardinality(free) > reg.max_shards THEN
-            free := free[:reg.max_shards - has];
-        ELSE
-            full_until := NULL;
-        END IF;
-        EXECUTE format('INSERT INTO %1$s.snowflake_registry_shards AS s (shard, holder, lease_from, lease_until) '
-                       'SELECT f.shard, $1, greatest(o.lease_until, $2), $3 '
-                       '  FROM unnest($4) AS f (shard) LEFT JOIN %1$s.snowflake_registry_shards AS o ON o.shard = f.shard '
-                       'ON CONFLICT (shard) DO UPDATE '
-                       '   SET holder = excluded.holder, lease_from = excluded.lease_from, lease_until = excluded.lease_until, is_revoked = false', own)
-          USING $1, reg.not_before, now + length, free;
-        granted := granted || free;
-    END IF;
-
-    RETURN QUERY EXECUTE format('SELECT ''held'', s.shard, s.lease_from, s.lease_until, NULL '
-                                '  FROM %s.snowflake_registry_shards AS s WHERE s.shard = ANY ($1) ORDER BY s.shard', own) USING granted;
-    IF NOT is_all THEN
-        -- what it lacks, and what it believes to hold and does not
-        RETURN QUERY EXECUTE format(
-            'SELECT CASE WHEN s.reserved_for IS NOT NULL OR s.is_revoked AND s.lease_until > $2 THEN ''reserved'' '
-            '            WHEN s.lease_until > $2 AND s.holder <> $1 THEN ''taken'' ELSE ''fenced'' END, '
-            '       a.shard, NULL::timestamptz, '
-            '       CASE WHEN s.reserved_for IS NULL AND (s.is_revoked AND s.lease_until > $2) IS NOT TRUE '
-            '            THEN greatest(s.lease_until, $3, $4) END, '
-            '       %1$s.snowflake_registry_words(CASE WHEN s.reserved_for IS NOT NULL THEN s.reserved_for '
-            '            WHEN s.lease_until <= $2 THEN NULL '
-            '            WHEN s.is_revoked THEN format(''others: its lease was revoked, and ends at %%s'', s.lease_until) '
-            '            WHEN s.holder <> $1 THEN format(''%%s%%s'', coalesce(h.host, ''a server that it does not know''), '' (holder '' || CASE WHEN h.role = session_user THEN s.holder END || '')'') END) '
-            '  FROM (SELECT unnest($5) AS shard UNION SELECT unnest($6)) AS a '
-            '  LEFT JOIN %1$s.snowflake_registry_shards AS s ON s.shard = a.shard '
-            '  LEFT JOIN %1$s.snowflake_registry_holders AS h ON h.holder = s.holder '
-            ' WHERE a.shard <> ALL ($7) '
-            ' ORDER BY a.shard', own) USING $1, now, reg.not_before, full_until, $9, CASE WHEN NOT is_more THEN $12 END, granted;
-        IF is_more THEN
-            RETURN QUERY SELECT 'limited', NULL::int, NULL::timestamptz, NULL::timestamptz, format('%s shards, for %s', reg.max_shards, reg.max_lease);
-        ELSIF $12 IS NULL AND cardinality(granted) < $13 THEN
-            RETURN QUERY EXECUTE format(
-                'SELECT ''exhausted'', NULL::int, NULL::timestamptz, '
-                '       greatest($1, $2, (SELECT s.lease_until FROM %s.snowflake_registry_shards AS s '
-                '                          WHERE s.reserved_for IS NULL AND s.shard <> ALL ($3) '
-                '                          ORDER BY s.lease_until LIMIT 1)), NULL', own) USING reg.not_before, full_until, granted;
-        END IF;
-    END IF;
-    RETURN QUERY EXECUTE format(
-        'SELECT ''set_aside'', NULL::int, NULL::timestamptz, NULL::timestamptz, '
-        '       CASE WHEN EXISTS (SELECT FROM %1$s.snowflake_registry_shards AS s WHERE s.reserved_for IS NOT NULL) '
-        '            THEN %1$s.snowflake_registry_set_aside() ELSE '''' END', own);
-END
-$$;
-COMMENT ON FUNCTION @extschema@.snowflake_registry_call(text, bigint, bigint, bigint, text, text, int, text,
-    int[], timestamptz[], timestamptz[], int[], int, int[], interval, boolean) IS 'what a server''s call does';
-
 CREATE FUNCTION @extschema@.snowflake_registry_lease(
     holder text, fence bigint, next bigint, confirmed bigint, host text, layout text, last_shard int, registry text,
     held int[], held_from timestamptz[], held_until timestamptz[],
@@ -856,15 +1011,18 @@ RETURNS TABLE (state text, shard int, lease_from timestamptz, lease_until timest
     SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT @extschema@.snowflake_registry_guard();
-    SELECT @extschema@.snowflake_registry_check($1, $5, $6, $8);
+    SELECT @extschema@.snowflake_registry_check(holder, host, layout, registry);
     SELECT @extschema@.snowflake_registry_lock();
-    SELECT * FROM @extschema@.snowflake_registry_call($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, false);
+    SELECT * FROM @extschema@.snowflake_registry_lease_call(
+        ROW(holder, fence, next, confirmed, host, layout, last_shard, registry)::@extschema@.snowflake_registry_caller,
+        held, held_from, held_until, wanted, auto, preferred, lease);
 END;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_lease(text, bigint, bigint, bigint, text, text, int, text,
     int[], timestamptz[], timestamptz[], int[], int, int[], interval)
     IS 'renew a server''s leases, and lease what it lacks; called by servers';
 
--- Give leases back: "ends" has, for each shard, the end of the last id minted.
+-- Give leases back: "ends" has, for each shard, the end of the last id minted.  The
+-- answer is the first row of the above, and a row for each loss.
 CREATE FUNCTION @extschema@.snowflake_registry_release(
     holder text, fence bigint, next bigint, confirmed bigint, host text, layout text, last_shard int, registry text,
     shards int[], ends timestamptz[])
@@ -873,10 +1031,10 @@ RETURNS TABLE (state text, shard int, lease_from timestamptz, lease_until timest
     SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT @extschema@.snowflake_registry_guard();
-    SELECT @extschema@.snowflake_registry_check($1, $5, $6, $8);
+    SELECT @extschema@.snowflake_registry_check(holder, host, layout, registry);
     SELECT @extschema@.snowflake_registry_lock();
-    SELECT * FROM @extschema@.snowflake_registry_call($1, $2, $3, $4, $5, $6, $7, $8, $9, NULL::timestamptz[], $10,
-                                                      '{}'::int[], NULL::int, NULL::int[], NULL::interval, true);
+    SELECT * FROM @extschema@.snowflake_registry_release_call(
+        ROW(holder, fence, next, confirmed, host, layout, last_shard, registry)::@extschema@.snowflake_registry_caller, shards, ends);
 END;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_release(text, bigint, bigint, bigint, text, text, int, text, int[], timestamptz[])
     IS 'give leases back; called by servers';

@@ -149,6 +149,11 @@ class Reader:
         if "support" in options:
             self.made("support function", options["support"])
 
+    def on_GrantStmt(self, n, queries):
+        if n.objtype == ObjectType.OBJECT_TYPE:
+            for name in n.objects:
+                self.name("type", name)
+
     def on_ViewStmt(self, n, queries):
         if n.view.schemaname not in (OWN, None) and not self.ran:  # without one, on_RangeVar complains
             self.complain(f'view "{n.view.relname}" is not made in the extension\'s schema')
@@ -204,6 +209,8 @@ class Reader:
                     self.made_here.add(n.defnames[-1].sval)
                 if isinstance(n, ast.CreateStmt):
                     self.made_here.add(n.relation.relname)
+                if isinstance(n, ast.CompositeTypeStmt):
+                    self.made_here.add(n.typevar.relname)
                 if isinstance(n, ast.CreateFunctionStmt):
                     self.made_here.add(n.funcname[-1].sval)
                     self.signatures.setdefault(n.funcname[-1].sval, []).append(

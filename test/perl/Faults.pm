@@ -505,11 +505,11 @@ my @FAULTS = (
 	],
 	[
 		'registry_loss', 'a call that proves a loss fences', 'registry',
-		$REGISTRY, "IF loss IS NOT NULL THEN claimed", "IF false THEN claimed"
+		$REGISTRY, "IF lost_what IS NOT NULL THEN", "IF false THEN"
 	],
 	[
 		'registry_clone', 'an old fence is a clone\'s', 'registry',
-		$REGISTRY, 'known.fence > $2 AND known.fence <> $3', 'false'
+		$REGISTRY, 'known.fence > caller.fence AND known.fence <> caller.next', 'false'
 	],
 	[
 		'registry_place', 'another place fences', 'registry',
@@ -525,7 +525,7 @@ my @FAULTS = (
 	],
 	[
 		'registry_looked', 'a call that may prove a loss is looked at', 'registry',
-		$REGISTRY, 'IF known.holder IS NULL OR $8 <> reg.number OR $4 > known.fence OR NOT $16 AND', 'IF false AND'
+		$REGISTRY, 'IF known.holder IS NULL OR caller.registry <> reg.number OR caller.confirmed > known.fence OR', 'IF false AND'
 	],
 	[
 		'registry_looked_ends', 'a claim that ends later than here is looked at', 'registry',
@@ -533,7 +533,7 @@ my @FAULTS = (
 	],
 	[
 		'registry_types', 'arguments are of the very types', '078_registry_rights',
-		$REGISTRY, '- cardinality(granted), 0), $14[', '- cardinality(granted), 0)::bigint, $14['
+		$REGISTRY, 'reg, now, count, preferred[', 'reg, now, count::bigint, preferred['
 	],
 	[
 		'registry_most', 'a holder has no more shards than the limit', '078_registry_rights',
@@ -557,7 +557,7 @@ my @FAULTS = (
 	],
 	[
 		'registry_renew_own', 'nobody renews another one\'s lease', 'registry',
-		$REGISTRY, 'AND s.holder = $1 AND s.lease_until > $2 AND s.reserved_for IS NULL', 'AND s.lease_until > $2 AND s.reserved_for IS NULL'
+		$REGISTRY, 'AND s.holder = (caller).holder AND s.lease_until > now', 'AND s.lease_until > now'
 	],
 	[
 		'registry_revoked', 'a lease that was revoked is not renewed', 'registry',

@@ -23,7 +23,7 @@ our @EXPORT = qw(
   start_with_slow_disk set_disk disk_log start_in_place shim
   fails_with wait_for wait_until comes_back reload mints_at_last
   start_session finish_session has_ended in_parallel
-  create_mint_log inversions mint_log_is_sound count_of
+  create_mint_log inversions mint_log_is_sound count_of by_shard slow_ids
   restart_with_layout end_sessions start_minters all_mint stop_minters duplicates ids_are_distinct
   page_text fenced_blocks page_runs
 );
@@ -371,6 +371,29 @@ sub count_of
 {
 	my ($node, $query) = @_;
 	return $node->safe_psql('postgres', "SELECT count(*) FROM $query");
+}
+
+# SQL that makes a table of ids, partitioned by shard into so many.
+sub by_shard
+{
+	my ($table, $count) = @_;
+
+	return join('', "CREATE TABLE $table (id snowflake PRIMARY KEY) PARTITION BY HASH (id snowflake_shard_ops);\n",
+		map { "CREATE TABLE ${table}_$_ PARTITION OF $table FOR VALUES WITH (MODULUS $count, REMAINDER $_);\n" } 0 .. $count - 1);
+}
+
+# SQL that mints into a temporary table "ids", so slowly that each id has a tick of its own.
+sub slow_ids
+{
+	return <<'SQL';
+CREATE TEMP TABLE ids (id snowflake);
+DO $$ BEGIN
+    FOR i IN 1 .. 50 LOOP
+        INSERT INTO ids VALUES (snowflake_nextval());
+        PERFORM pg_sleep(0.002);
+    END LOOP;
+END $$;
+SQL
 }
 
 # How often an id, or "what", of a call is not greater than that of a call that had

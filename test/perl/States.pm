@@ -331,17 +331,6 @@ sub table
 	return join("\n", @lines) . "\n";
 }
 
-# The page's text with the table of now.
-sub with_table
-{
-	my ($text) = @_;
-	return PageTable::with_table($text, table());
-}
-
-sub write_page
-{
-	PageTable::write_table($page, table());
-	return;
-}
+sub write_page { return PageTable::write_table($page, table()) }
 
 1;

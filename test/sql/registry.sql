@@ -392,6 +392,7 @@ SELECT proname AS function, prosecdef, 'search_path=pg_catalog, pg_temp' = ANY (
        has_function_privilege('public', p.oid, 'EXECUTE') AS public
   FROM pg_proc AS p JOIN pg_depend AS d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
  WHERE d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'snowflake_registry') ORDER BY 1;
+SELECT has_type_privilege('public', 'snowflake_registry_caller', 'USAGE') AS public;
 -- each object says what it is for
 SELECT pg_describe_object(classid, objid, objsubid) AS lacks_comment FROM pg_depend AS d
  WHERE refobjid = (SELECT oid FROM pg_extension WHERE extname = 'snowflake_registry') AND deptype = 'e'

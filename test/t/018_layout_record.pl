@@ -56,13 +56,7 @@ sub reads_as
 # --- ids that were not minted here, as on a subscriber or after a restored dump
 
 my $node = new_server('holder', init => { allows_streaming => 1 }, conf => '');
-$node->safe_psql('postgres', <<"SQL");
-CREATE TABLE photos (id snowflake PRIMARY KEY) PARTITION BY HASH (id snowflake_shard_ops);
-CREATE TABLE photos_0 PARTITION OF photos FOR VALUES WITH (MODULUS 3, REMAINDER 0);
-CREATE TABLE photos_1 PARTITION OF photos FOR VALUES WITH (MODULUS 3, REMAINDER 1);
-CREATE TABLE photos_2 PARTITION OF photos FOR VALUES WITH (MODULUS 3, REMAINDER 2);
-INSERT INTO photos VALUES ($ID);
-SQL
+$node->safe_psql('postgres', by_shard('photos', 3) . "INSERT INTO photos VALUES ($ID)");
 set_layout($node, 'sonyflake');
 refuses($node, 'a server that never minted');
 is($node->safe_psql('postgres', 'SELECT horizon IS NULL AND incarnation IS NOT NULL FROM snowflake_horizon()'),
@@ -93,11 +87,7 @@ reads_as($_, 378, $_->name . ' reads as its primary does') for $before, $promote
 $node->safe_psql('postgres', 'DROP TABLE photos');
 $node->append_conf('postgresql.conf', "snowflake.layout = 'sonyflake'");
 $node->restart;
-$node->safe_psql('postgres', <<'SQL');
-SELECT snowflake_accept_layout();
-CREATE TABLE photos (id snowflake PRIMARY KEY) PARTITION BY HASH (id snowflake_shard_ops);
-CREATE TABLE photos_0 PARTITION OF photos FOR VALUES WITH (MODULUS 1, REMAINDER 0);
-SQL
+$node->safe_psql('postgres', 'SELECT snowflake_accept_layout(); ' . by_shard('photos', 1));
 $node->wait_for_catchup($_) for $before, $promoted;
 my $ours = $node->safe_psql('postgres', "SELECT snowflake_shard($ID)");
 isnt($ours, 378, 'the primary reads by its new layout');

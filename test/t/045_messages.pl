@@ -14,6 +14,7 @@ use FindBin;
 use lib "$FindBin::RealBin/../perl";
 
 use Messages;
+use PageTable;
 use PostgreSQL::Test::Utils;
 use SnowflakeTest;
 use Test::More;
@@ -62,7 +63,7 @@ is_deeply(
 	[ map { $_->{text} } grep { my $cell = $_; !grep { Messages::is_said($_, $cell->{text}) } @messages } @cells, @cells_of_reference ],
 	[], 'a message in a list of the pages is one of the sources');
 
-is(Messages::with_table(page_text('doc/messages.md')), page_text('doc/messages.md'), 'doc/messages.md has the table');
+is(PageTable::with_table(page_text('doc/messages.md'), Messages::table()), page_text('doc/messages.md'), 'doc/messages.md has the table');
 
 # --- What the tests bring about.  The blocks of the page are 043_failures.pl's.
 

@@ -138,17 +138,7 @@ SQL
 # --- sequence number 0 is no sign of others
 
 restart_with_layout($node, 'twitter');
-is($node->safe_psql('postgres', <<'SQL'), '6', 'a session alone does not think that it has met others');
-SET snowflake.spread = 8;
-SET snowflake.shards = '6-7';
-CREATE TEMP TABLE ids (id snowflake);
-DO $$ BEGIN
-    FOR i IN 1 .. 50 LOOP
-        INSERT INTO ids VALUES (snowflake_nextval());
-        PERFORM pg_sleep(0.002);
-    END LOOP;
-END $$;
-SELECT string_agg(DISTINCT snowflake_shard(id)::text, ',') FROM ids;
-SQL
+is($node->safe_psql('postgres', "SET snowflake.spread = 8; SET snowflake.shards = '6-7'; " . slow_ids() . q(SELECT string_agg(DISTINCT snowflake_shard(id)::text, ',') FROM ids)),
+	'6', 'a session alone does not think that it has met others');
 
 done_testing();

@@ -206,8 +206,10 @@ CREATE EXTENSION snowflake_registry;
 SELECT snowflake_registry_grant('ids');
 SELECT snowflake_registry_open('0');
 DO $$ BEGIN
-    EXECUTE replace(replace(pg_get_functiondef('snowflake_registry_call'::regproc), 'held'''', s.shard', 'held'''', s.shard + 5000'),
-        'loss IS NOT NULL', 'false');    -- what the server brings is another registry's
+    EXECUTE replace(pg_get_functiondef('snowflake_registry_lease_shards'::regproc), 'held'''', s.shard', 'held'''', s.shard + 5000');
+    -- what the server brings is another registry's
+    EXECUTE replace(pg_get_functiondef('snowflake_registry_prove'::regproc), 'lost_what IS NOT NULL', 'false');
+    EXECUTE replace(pg_get_functiondef('snowflake_registry_admit'::regproc), 'lost.lost_what IS NOT NULL', 'false');
 END $$;
 SQL
 for my $case (

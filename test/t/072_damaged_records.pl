@@ -67,14 +67,7 @@ my %damage = (
 
 my $node = new_server('primary', init => { allows_streaming => 1 }, conf => 'snowflake.shards = \'5\'');
 like(slurp_file($node->logfile), qr/LOG:  the layout of snowflake ids is "twitter"/, 'a start logs the layout in use');
-$node->safe_psql('postgres', <<"SQL");
-CREATE TABLE photos (id snowflake PRIMARY KEY) PARTITION BY HASH (id snowflake_shard_ops);
-CREATE TABLE photos_0 PARTITION OF photos FOR VALUES WITH (MODULUS 3, REMAINDER 0);
-CREATE TABLE photos_1 PARTITION OF photos FOR VALUES WITH (MODULUS 3, REMAINDER 1);
-CREATE TABLE photos_2 PARTITION OF photos FOR VALUES WITH (MODULUS 3, REMAINDER 2);
-INSERT INTO photos VALUES ($ID);
-SELECT snowflake_nextval();
-SQL
+$node->safe_psql('postgres', by_shard('photos', 3) . "INSERT INTO photos VALUES ($ID); SELECT snowflake_nextval()");
 $node->stop('immediate');
 $node->start;
 mints_at_last($node, 'SELECT snowflake_nextval()');
@@ -211,12 +204,7 @@ is($standby->safe_psql('postgres', $LOOK), 'found 1', 'a standby finds the row')
 my %old = whole($node, @FILES);
 $node->safe_psql('postgres', 'DROP TABLE photos');
 restart_with_layout($node, 'sonyflake');
-$node->safe_psql('postgres', <<"SQL");
-CREATE TABLE photos (id snowflake PRIMARY KEY) PARTITION BY HASH (id snowflake_shard_ops);
-CREATE TABLE photos_0 PARTITION OF photos FOR VALUES WITH (MODULUS 2, REMAINDER 0);
-CREATE TABLE photos_1 PARTITION OF photos FOR VALUES WITH (MODULUS 2, REMAINDER 1);
-INSERT INTO photos VALUES ($ID);
-SQL
+$node->safe_psql('postgres', by_shard('photos', 2) . "INSERT INTO photos VALUES ($ID)");
 $node->wait_for_catchup($standby);
 $node->stop;
 $standby->stop;

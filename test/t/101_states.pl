@@ -6,6 +6,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/../perl";
 
+use PageTable;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use SnowflakeTest;
@@ -13,7 +14,7 @@ use StateTest;
 use States;
 use Test::More;
 
-is(States::with_table(page_text('doc/states.md')), page_text('doc/states.md'), 'the page has the table');
+is(PageTable::with_table(page_text('doc/states.md'), States::table()), page_text('doc/states.md'), 'the page has the table');
 
 # --- A primary server, and what is made from it
 
