@@ -183,3 +183,24 @@ report_no_mint_time(const Layout *layout, TimestampTz now)
 					   time_text(now)),
 			 errhint("Check the server's clock, and \"snowflake.layout\".")));
 }
+
+/* The error that a check raises, without its patience; NULL: none. */
+ErrorData *
+caught_error(void (*check)(bool patient))
+{
+	MemoryContext context = CurrentMemoryContext;
+	ErrorData *volatile error = NULL;
+
+	PG_TRY();
+	{
+		check(false);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	return error;
+}

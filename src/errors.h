@@ -8,8 +8,9 @@
 #include "compat.h"
 #include "layout.h"
 
-extern void read_layout_or_fail(const char *text, size_t length,
-								Layout *layout);
+extern ErrorData *caught_error(void (*check)(bool patient));
+extern void		  read_layout_or_fail(const char *text, size_t length,
+									  Layout *layout);
 
 /* texts, allocated */
 extern char *hint_of_layout(const LayoutError *error);

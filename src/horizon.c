@@ -72,15 +72,10 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "clock.h"
 #include "errors.h"
 #include "horizon.h"
-#include "layout.h"
-#include "lease_table.h"
 #include "positions.h"
-#include "record.h"
 #include "server.h"
-#include "settings.h"
 
 /* How long the worker leaves the disk alone after a failure. */
 #define RETRY_DELAY_MS 100
@@ -433,7 +428,7 @@ open_horizon(Trouble *trouble)
 	}
 	if (bounds_are_known() || server_layout_differs())
 		return true;
-	leases_heed_settings();
+	positions_heed_settings();
 	found = layout_first_tick_from(settings_layout(), server_horizon());
 	bounds_raise(&bounds->found_horizon, found);
 	bounds_raise(&bounds->latest, found);
@@ -492,7 +487,7 @@ store_horizon(TimestampTz horizon, Trouble *trouble)
  * disk already, so there is nothing to store until the clock has reached it; else
  * each crash would set the horizon another reserve ahead.
  *
- * Sessions see the horizon only as far as the leases reach: see lease_table.c.
+ * Sessions see the horizon only as far as the leases reach: see positions.c.
  */
 static bool
 renew_horizon(int64 wanted_tick, Trouble *trouble)
@@ -516,7 +511,7 @@ renew_horizon(int64 wanted_tick, Trouble *trouble)
 					 layout_first_tick_from(layout, horizon - reserve_us / 2 -
 														2 * expected_us));
 	}
-	leases_raise_horizon(layout_first_tick_from(layout, server_horizon()));
+	positions_raise_horizon(layout_first_tick_from(layout, server_horizon()));
 	return true;
 }
 

@@ -140,15 +140,11 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-#include "clock.h"
-#include "compat.h"
 #include "horizon.h"
-#include "layout.h"
 #include "mark.h"
 #include "positions.h"
 #include "server.h"
 #include "sessions.h"
-#include "settings.h"
 
 /* Transactions in the ring. */
 #define RING_SIZE 32768

@@ -45,17 +45,12 @@
 #include "storage/spin.h"
 #include "utils/timestamp.h"
 
-#include "clock.h"
-#include "compat.h"
 #include "errors.h"
 #include "horizon.h"
-#include "layout.h"
-#include "lease_wait.h"
 #include "mint.h"
 #include "positions.h"
 #include "server.h"
 #include "sessions.h"
-#include "settings.h"
 
 PG_FUNCTION_INFO_V1(snowflake_nextval);
 PG_FUNCTION_INFO_V1(snowflake_nextval_shard);
@@ -99,6 +94,9 @@ static int32 my_last_own_shard;
 /* The shards that it mints on; and snowflake.shards' changes when it found them. */
 static const OwnShards *my_shards;
 static uint32			my_shards_changes = 0;
+
+/* With leases: how often shards had been opened or closed then. */
+static uint32 my_changes = 0;
 
 /* For which of them it holds the mark: for the one that there is, or for all. */
 static int32 my_shards_hold = ALL_SHARDS;
@@ -278,10 +276,10 @@ wait_for_horizon(int64 tick)
 	while (tick >= (int64) pg_atomic_read_u64(&bounds->horizon))
 	{
 		check_server(); /* the worker may have found a clone */
-		if (leases_cover(tick))
+		if (positions_are_leased(tick))
 			horizon_wait(&wait, tick);
 		else
-			lease_wait(&lease, ANY_SHARD);
+			leasing->wait(&lease, ANY_SHARD);
 	}
 	check_server();
 	ConditionVariableCancelSleep();
@@ -421,7 +419,7 @@ wait_for_room(int64 tick)
 		return;
 	}
 	while (!positions_is_open(my_call.shard))
-		lease_wait(&wait, my_call.shard);
+		leasing->wait(&wait, my_call.shard);
 	ConditionVariableCancelSleep();
 	note_wait(wait.waited_us);
 }
@@ -430,7 +428,7 @@ wait_for_room(int64 tick)
 void
 mint_check_shards(bool patient)
 {
-	if (leases_are_on() || settings_asked_shards->count > 0)
+	if (positions_need_leases() || settings_asked_shards->count > 0)
 		return;
 	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					errmsg("no shard is configured for this server"),
@@ -457,10 +455,19 @@ hold_mark(int32 shard)
 	session_hold_mark(shard);
 }
 
+/* Those of snowflake.shards; with leases, the part of them that is leased. */
+static const OwnShards *
+look_for_own_shards(void)
+{
+	if (!positions_need_leases())
+		return settings_asked_shards;
+	my_changes = positions_changes(); /* one that comes now is noticed */
+	return leasing->own_shards();
+}
+
 /*
- * Find the shards that this session mints on, and hold the mark for them: those of
- * snowflake.shards; with leases, the part of them that is leased, which may change
- * with any tick.  Waits if there is none.
+ * Find the shards that this session mints on, and hold the mark for them.  Which
+ * are leased may change with any tick.  Waits if there is none.
  */
 static pg_noinline const OwnShards *
 find_own_shards(void)
@@ -470,14 +477,14 @@ find_own_shards(void)
 
 	mint_check_shards(true);
 	my_shards_changes = 0; /* the old ones are gone, whatever fails now */
-	while ((my_shards = leases_own_shards())->count == 0)
-		lease_wait(&wait, ANY_SHARD);
+	while ((my_shards = look_for_own_shards())->count == 0)
+		leasing->wait(&wait, ANY_SHARD);
 	my_shards_changes = changes;
 	ConditionVariableCancelSleep();
 	my_call.shard = my_shards->shard[0];
 	if (wait.waited_us > 0)
 		note_wait(wait.waited_us);
-	my_shards_hold = my_shards->count == 1 && !leases_are_on() ?
+	my_shards_hold = my_shards->count == 1 && !positions_need_leases() ?
 						 my_shards->shard[0] :
 						 ALL_SHARDS;
 	hold_mark(my_shards_hold);
@@ -489,7 +496,8 @@ static inline bool
 have_changed(void)
 {
 	pg_memory_barrier(); /* the tick has begun: see above */
-	return unlikely(leases_are_on()) && leases_have_changed();
+	return unlikely(positions_need_leases()) &&
+		   my_changes != positions_changes();
 }
 
 /* None of these shards has room in a tick.  Give those for the next attempt. */

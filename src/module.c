@@ -8,6 +8,9 @@
  * by the first call of one of its functions, it does none of that: a pure
  * function of its arguments works, and the other functions say what to set.
  *
+ * Leases stand on top.  Here they are handed to the rest, which is built and works
+ * without them: make LEASES=no.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -18,15 +21,21 @@
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 
-#include "compat.h"
 #include "copy_from.h"
 #include "horizon.h"
-#include "lease_table.h"
 #include "mark.h"
-#include "positions.h"
 #include "server.h"
 #include "sessions.h"
-#include "settings.h"
+
+#ifdef WITH_LEASES
+#include "conninfo.h"
+#include "lease_wait.h"
+#else
+#define conninfo_fault NULL
+#define leases_install() ((void) 0)
+#define leases_shmem_size() 0
+#define leases_shmem_startup() ((void) 0)
+#endif
 
 SNOWFLAKE_MODULE_MAGIC;
 
@@ -68,9 +77,9 @@ _PG_init(void)
 {
 	if (!process_shared_preload_libraries_in_progress)
 		return;
-	settings_define();
+	settings_define(conninfo_fault);
 	worker_register("snowflake horizon", "snowflake_horizon_main");
-	worker_register("snowflake lease", "snowflake_lease_main");
+	leases_install();
 	copy_from_install_hook();
 	mark_install_hooks();
 	prev_shmem_request_hook = shmem_request_hook;

@@ -5,13 +5,21 @@
  *
  * Ids are minted in the ticks from Bounds.latest on, and before Bounds.horizon.  The
  * state of a shard is one word, the position of its last id: see take() in mint.c.
- * With a registry a shard that is not leased is closed: that position is after all
- * others, so that nobody takes one.  Nothing else says whether a shard is open.
+ *
+ * With a registry a server mints only what it has leased.  Who leases is handed in, and
+ * here is what all others need to know of it, so that a lease costs an id nothing:
+ *	- A shard that is not leased is closed: its position is after all others, so that
+ *	  nobody takes one.  Nothing else says whether a shard is open.
+ *	- The common end is the first end of a lease whose shard may be open.  The horizon
+ *	  is never raised past it.
  *
  * A note about locking:
  *	- ShardState is read and written under ShardState.lock, a spinlock held for a
  *	  comparison and some stores; nothing that can fail, wait or be interrupted
  *	  happens under it.
+ *	- The common end is read and written under END_LOCK, an LWLock.  The horizon is
+ *	  raised under it, shared; the common end is lowered under it, exclusive.  So the
+ *	  one never passes the other.
  *	- The bounds are atomics that only grow.  Sessions that mint raise "latest"; the
  *	  horizon's worker raises the others.  It raises "latest" and "found_horizon"
  *	  before it publishes a first horizon.  So who reads the horizon first, as
@@ -26,14 +34,13 @@
  */
 #include "postgres.h"
 
+#include "storage/lwlock.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
 #include "utils/timestamp.h"
 
-#include "clock.h"
-#include "layout.h"
 #include "positions.h"
-#include "settings.h"
+#include "server.h"
 
 /* How often the log tells of a clock that is behind. */
 #define CLOCK_LOG_INTERVAL_US (10 * USECS_PER_SEC)
@@ -42,6 +49,9 @@ typedef struct PositionsState
 {
 	pg_atomic_uint64 reset_at;		  /* when the counters were set to 0 */
 	pg_atomic_uint64 log_clock_after; /* by a clock that nobody can set */
+	pg_atomic_uint32 needs_leases;	  /* nothing is minted without one */
+	pg_atomic_uint32 changes;	 /* how often shards were opened or closed */
+	TimestampTz		 common_end; /* of leases; DT_NOEND: none is needed */
 } PositionsState;
 
 StaticAssertDecl(sizeof(ShardState) <= PG_CACHE_LINE_SIZE &&
@@ -53,6 +63,9 @@ StaticAssertDecl(sizeof(ShardState) <= PG_CACHE_LINE_SIZE &&
 Bounds				  *bounds = NULL;
 static PositionsState *positions = NULL;
 PaddedShard			  *shards = NULL;
+static LWLock		  *end_lock = NULL;
+
+const Leasing *leasing = NULL;
 
 Size
 positions_shmem_size(void)
@@ -66,8 +79,10 @@ void
 positions_shmem_startup(void)
 {
 	bool  found;
+	bool  needs_leases = settings_want_leases();
 	char *start = ShmemInitStruct("snowflake", positions_shmem_size(), &found);
 
+	end_lock = &GetNamedLWLockTranche(SERVER_LOCKS)[END_LOCK].lock;
 	start = (char *) TYPEALIGN(PG_CACHE_LINE_SIZE, start);
 	bounds = (Bounds *) start;
 	positions = (PositionsState *) (start + PG_CACHE_LINE_SIZE);
@@ -81,11 +96,14 @@ positions_shmem_startup(void)
 	pg_atomic_init_u32(&bounds->are_known, false);
 	pg_atomic_init_u64(&positions->reset_at, (uint64) GetCurrentTimestamp());
 	pg_atomic_init_u64(&positions->log_clock_after, 0);
+	pg_atomic_init_u32(&positions->needs_leases, needs_leases);
+	pg_atomic_init_u32(&positions->changes, 1); /* nobody has seen it */
+	positions->common_end = needs_leases ? DT_NOBEGIN : DT_NOEND;
 	for (int64 i = 0; i <= layout_last_shard(settings_layout()); i++)
 	{
 		memset(&shards[i], 0, sizeof(PaddedShard));
 		SpinLockInit(&shards[i].state.lock);
-		shards[i].state.last = settings_want_leases() ? NEVER : -1;
+		shards[i].state.last = needs_leases ? NEVER : -1;
 		shards[i].state.opened = shards[i].state.before = -1;
 	}
 }
@@ -163,6 +181,90 @@ positions_is_open(int32 shard)
 	is_open = state->last != NEVER;
 	SpinLockRelease(&state->lock);
 	return is_open;
+}
+
+/* --- Leases -------------------------------------------------------------------- */
+
+/* Is nothing minted without a lease? */
+bool
+positions_need_leases(void)
+{
+	return pg_atomic_read_u32(&positions->needs_leases) != 0;
+}
+
+/*
+ * If the settings ask for leases, then from now on, and until the server is restarted,
+ * nothing is minted without one.
+ *
+ * Each worker looks when it starts, as the settings may have changed while there was
+ * none, on a standby.  The horizon's does so before the first id can be minted.
+ */
+void
+positions_heed_settings(void)
+{
+	if (!settings_want_leases() || positions_need_leases())
+		return;
+	LWLockAcquire(end_lock, LW_EXCLUSIVE);
+	pg_atomic_write_u32(&positions->needs_leases, 1);
+	positions->common_end = DT_NOBEGIN;
+	LWLockRelease(end_lock);
+	for (int64 i = 0; i <= layout_last_shard(settings_layout()); i++)
+		positions_close(i);
+}
+
+/* The first tick that is not before the common end.  The caller has the lock. */
+static int64
+end_tick(void)
+{
+	return layout_first_tick_from(settings_layout(), positions->common_end);
+}
+
+/* Are ids of this tick within the leases, if these are needed? */
+bool
+positions_are_leased(int64 tick)
+{
+	bool are_leased;
+
+	LWLockAcquire(end_lock, LW_SHARED);
+	are_leased = tick < end_tick();
+	LWLockRelease(end_lock);
+	return are_leased;
+}
+
+/* Publish a horizon, as far as the leases reach. */
+void
+positions_raise_horizon(int64 tick)
+{
+	int64 end;
+
+	LWLockAcquire(end_lock, LW_SHARED);
+	end = end_tick();
+	bounds_raise(&bounds->horizon, Min(tick, end));
+	LWLockRelease(end_lock);
+}
+
+/* The leases have another common end.  The caller has the lock, exclusive. */
+void
+positions_set_common_end(TimestampTz end)
+{
+	positions->common_end = end;
+}
+
+/*
+ * Shards are closed, or about to be opened: sessions find theirs again, by the tick after
+ * the one that they mint in.
+ */
+void
+positions_note_change(void)
+{
+	(void) pg_atomic_fetch_add_u32(&positions->changes, 1);
+	pg_memory_barrier(); /* before the latest tick is read: see mint.c */
+}
+
+uint32
+positions_changes(void)
+{
+	return pg_atomic_read_u32(&positions->changes);
 }
 
 /* --- Counters ----------------------------------------------------------------- */

@@ -6,7 +6,8 @@
 #include "port/atomics.h"
 #include "storage/spin.h"
 
-#include "compat.h"
+#include "settings.h"
+#include "worker.h"
 
 typedef struct Bounds
 {
@@ -56,10 +57,40 @@ typedef struct ShardStats
 extern OURS Bounds		*bounds;
 extern OURS PaddedShard *shards;
 
+/*
+ * What a server with leases hands in.  It is asked only while positions_need_leases(), and
+ * not on the way of an ordinary id.
+ */
+typedef struct Leasing
+{
+	/* the shards that this session mints on; none: wait */
+	const OwnShards *(*own_shards)(void);
+
+	/* wait for a shard, or any; in a loop: see lease_wait() */
+	void (*wait)(WorkerWait *wait, int32 shard);
+
+	/* raise the error of a call that lacks a lease: see snowflake_probe() */
+	void (*check)(bool patient);
+
+	/* raise an error unless no server mints on the shard */
+	void (*check_reserved)(int32 shard);
+} Leasing;
+
+extern OURS const Leasing *leasing; /* NULL: built without leases */
+
 extern Size positions_shmem_size(void);
 extern void positions_shmem_startup(void);
 
+/* leases, as far as all need to know of them */
+extern bool	  positions_need_leases(void);
+extern bool	  positions_are_leased(int64 tick);
+extern uint32 positions_changes(void);
+extern void	  positions_raise_horizon(int64 tick);
+extern void	  positions_heed_settings(void);
+
 /* for the worker that leases shards */
+extern void	 positions_set_common_end(TimestampTz end);
+extern void	 positions_note_change(void);
 extern void	 positions_open(int32 shard, int64 tick);
 extern void	 positions_close(int32 shard);
 extern int64 positions_end(int32 shard);

@@ -33,11 +33,9 @@
 #include "utils/timestamp.h"
 
 #include "clock.h"
-#include "layout.h"
 #include "mark.h"
 #include "server.h"
 #include "sessions.h"
-#include "settings.h"
 #include "shards.h"
 
 PG_FUNCTION_INFO_V1(snowflake_settled);

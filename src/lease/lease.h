@@ -10,9 +10,6 @@
 #define LEASE_MAX_REFUSALS 64
 #define LEASE_MAX_LOSSES 16
 
-/* In place of a shard: none in particular, or any that the session asks for. */
-#define ANY_SHARD (-1)
-
 typedef enum LeaseKind
 {
 	GIVEN_BACK, /* or taken away */

@@ -14,6 +14,7 @@
  */
 #include "postgres.h"
 
+#include "access/xlog.h"
 #include "catalog/pg_authid_d.h"
 #include "common/string.h"
 #include "miscadmin.h"
@@ -22,11 +23,8 @@
 
 #include "errors.h"
 #include "horizon.h"
-#include "layout.h"
 #include "lease_wait.h"
-#include "positions.h"
 #include "server.h"
-#include "settings.h"
 
 /* An attempt that ended so lately tells a caller what another would. */
 #define FRESH_US USECS_PER_SEC
@@ -491,7 +489,7 @@ wait_for_attempt(WorkerWait *wait)
  * renew its leases.  Call it in a loop until what you wait for has come.  The
  * first call does not wait: look again.  Raises why it cannot come.
  */
-void
+static void
 lease_wait(WorkerWait *wait, int32 shard)
 {
 	LeaseTable *table;
@@ -526,7 +524,7 @@ lease_check(bool patient)
 	WorkerWait	wait = {0};
 	LeaseTable *table;
 
-	if (!leases_are_on() || !bounds_are_known())
+	if (!positions_need_leases() || !bounds_are_known())
 		return;
 	table = leases_copy();
 	if (is_covered(table))
@@ -556,8 +554,8 @@ lease_check(bool patient)
  * Has the registry reserved a shard?  What it said last can be old, so wait for
  * an answer.
  */
-Reservation
-lease_wait_for_reservation(int32 shard)
+static Reservation
+wait_for_reservation(int32 shard)
 {
 	WorkerWait wait = {0};
 
@@ -567,4 +565,58 @@ lease_wait_for_reservation(int32 shard)
 		wait_for_attempt(&wait);
 	ConditionVariableCancelSleep();
 	return leases_reservation(shard);
+}
+
+/* Refuse a shard that the registry has not reserved. */
+static void
+check_reserved(int32 shard)
+{
+	Reservation answer;
+
+	if (RecoveryInProgress())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("it is not known whether shard %d is reserved", shard),
+				 errdetail("This server is a standby, which does not ask the "
+						   "registry."),
+				 errhint("Make the ids on the primary.")));
+	answer = wait_for_reservation(shard);
+
+	if (answer == RESERVED_UNKNOWN)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("it is not known whether shard %d is reserved", shard),
+				 errdetail("The registry does not answer."),
+				 errhint("See snowflake_lease_status().")));
+	if (answer == RESERVED_TOO_MANY)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("it is not known whether shard %d is reserved", shard),
+				 errdetail("The registry has reserved more shards than it can "
+						   "tell."),
+				 errhint("Reserve shards that follow each other.")));
+	if (answer == RESERVED_NOT)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("shard %d is not reserved in the registry", shard),
+				 errdetail("The registry leases it to servers, which mint the "
+						   "same ids."),
+				 errhint("Call snowflake_registry_reserve(%d, 'ids for old "
+						 "rows') in the registry, if no server had it.",
+						 shard)));
+}
+
+/* --- What the server is handed ---------------------------------------------- */
+
+static const Leasing leases = {.own_shards = leases_own_shards,
+							   .wait = lease_wait,
+							   .check = lease_check,
+							   .check_reserved = check_reserved};
+
+/* This server can lease its shards: a worker does, if the settings ask for it. */
+void
+leases_install(void)
+{
+	leasing = &leases;
+	worker_register("snowflake lease", "snowflake_lease_main");
 }

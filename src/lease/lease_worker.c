@@ -77,17 +77,10 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "clock.h"
-#include "compat.h"
 #include "errors.h"
-#include "identity.h"
-#include "layout.h"
-#include "lease_record.h"
 #include "lease_table.h"
-#include "positions.h"
 #include "registry.h"
 #include "server.h"
-#include "settings.h"
 
 /* Sessions that lack a shard do not make the worker call more often. */
 #define MIN_PAUSE_US USECS_PER_SEC
@@ -556,7 +549,7 @@ apply_settings(void)
 {
 	static bool told = false;
 
-	leases_heed_settings();
+	positions_heed_settings();
 	if (settings_leave_registry() && !told)
 		ereport(LOG, (errmsg("\"snowflake.registry\" was emptied, which takes "
 							 "a restart of this server"),
@@ -589,7 +582,7 @@ time_to_sleep(void)
 	int64 left_us = due_us - steady_clock_us();
 	int64 us = Max(left_us, 0);
 
-	if (!leases_are_on())
+	if (!positions_need_leases())
 		return -1;
 	if (!has_begun || has_unopened())
 		return Min(us, POLL_MS * US_PER_MS);
@@ -606,7 +599,7 @@ work(void)
 		ProcessConfigFile(PGC_SIGHUP);
 		apply_settings();
 	}
-	if (!leases_are_on())
+	if (!positions_need_leases())
 		return;
 	if (!has_begun)
 	{
@@ -629,7 +622,7 @@ void
 snowflake_lease_main(Datum arg)
 {
 	leases_begin_worker();
-	leases_heed_settings();
+	positions_heed_settings();
 
 	while (!ShutdownRequestPending)
 	{

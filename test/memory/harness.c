@@ -14,7 +14,6 @@
 #include "fmgr.h"
 #include "horizon.h"
 #include "lease_table.h"
-#include "lease_wait.h"
 #include "mark.h"
 #include "miscadmin.h"
 #include "mint.h"
@@ -88,11 +87,14 @@ wait_outside_locks(int64 us, WaitName *event, ConditionVariable *condition)
 	return 0;
 }
 
-void
-lease_wait(WorkerWait *wait, int32 shard)
+static void
+wait_for_lease(WorkerWait *wait, int32 shard)
 {
 	gone();
 }
+
+static const Leasing leases = {.own_shards = leases_own_shards,
+							   .wait = wait_for_lease};
 
 void
 report_no_mint_time(const Layout *layout, TimestampTz time)
@@ -548,6 +550,7 @@ start_server(bool is_open)
 	mark_shmem_startup();
 	horizon_shmem_startup();
 	leases_shmem_startup();
+	leasing = &leases;
 	mark_install_hooks();
 	if (!is_open)
 		return;
