@@ -155,14 +155,18 @@ report_time_range(const Layout *layout, TimestampTz time, int64 first_tick,
 }
 
 /*
- * Minting is not possible at this time: the layout has expired, or the clock is
- * before its epoch.
+ * The tick that it is now.  Minting is not possible if the layout has expired, or the
+ * clock is before its epoch.
  */
-void
-report_no_mint_time(const Layout *layout, TimestampTz now)
+int64
+present_mint_tick(const Layout *layout, TimestampTz now)
 {
 	TimestampTz last = layout_time_of_tick(layout, layout->last_mint_tick);
+	int64		tick;
 
+	if (layout_tick_of_time(layout, now, &tick) && tick >= 0 &&
+		tick <= layout->last_mint_tick)
+		return tick;
 	if (now > last)
 		ereport(
 			ERROR,

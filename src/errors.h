@@ -25,7 +25,6 @@ pg_noreturn extern void report_part_range(const Layout *layout,
 pg_noreturn extern void report_time_range(const Layout *layout,
 										  TimestampTz time, int64 first_tick,
 										  int64 last_tick);
-pg_noreturn extern void report_no_mint_time(const Layout *layout,
-											TimestampTz	  now);
+extern int64 present_mint_tick(const Layout *layout, TimestampTz now);
 
 #endif /* SNOWFLAKE_ERRORS_H */

@@ -109,6 +109,24 @@ static LWLock		*horizon_lock = NULL;
 
 /* --- Shared memory ------------------------------------------------------ */
 
+/*
+ * Is there a horizon, found at the start or stored since?  When a server starts for the
+ * first time there is none until somebody wants it.
+ */
+static bool
+has_horizon(void)
+{
+	return pg_atomic_read_u64(&bounds->renew) != 0;
+}
+
+/* Was it renewed since the start, past the one that was found? */
+static bool
+is_renewed(void)
+{
+	return pg_atomic_read_u64(&bounds->renew) !=
+		   pg_atomic_read_u64(&bounds->found_horizon);
+}
+
 /* Lower the record to the latest tick, below which are all ids and all marks. */
 static void
 close_cleanly(int code, Datum arg)
@@ -118,9 +136,8 @@ close_cleanly(int code, Datum arg)
 	Trouble		  trouble;
 	int64		  latest = (int64) pg_atomic_read_u64(&bounds->latest);
 
-	if (code != 0 || pg_atomic_read_u64(&bounds->renew) ==
-						 pg_atomic_read_u64(&bounds->found_horizon))
-		return; /* nothing was stored */
+	if (code != 0 || !is_renewed())
+		return;
 	server_make_record(&record, layout_time_of_tick(layout, latest + 1));
 	if (!record_write_file(HORIZON_RECORD, &record, &trouble))
 		record_report(LOG, &trouble);
@@ -208,9 +225,10 @@ horizon_begin_present_tick(void)
 		tick <= 0)
 		return;
 	tick = Min(tick, layout->last_mint_tick);
-	while ((renew = (int64) pg_atomic_read_u64(&bounds->renew)) == 0)
+	while (!has_horizon())
 		horizon_wait(&wait, tick);
-	ConditionVariableCancelSleep();
+	(void) worker_end_wait(&wait);
+	renew = (int64) pg_atomic_read_u64(&bounds->renew);
 	if (tick >= renew)
 	{
 		bounds_raise(&state->read_tick, tick);
@@ -278,7 +296,7 @@ horizon_check(bool patient)
 		worker_wait(&state->worker, &wait, &event);
 		horizon_view(&view);
 	}
-	ConditionVariableCancelSleep();
+	(void) worker_end_wait(&wait);
 	report_failure(wait.attempts);
 }
 

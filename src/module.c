@@ -20,10 +20,12 @@
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
+#include "tcop/utility.h"
 
 #include "copy_from.h"
 #include "horizon.h"
 #include "mark.h"
+#include "positions.h"
 #include "server.h"
 #include "sessions.h"
 
@@ -39,8 +41,9 @@
 
 SNOWFLAKE_MODULE_MAGIC;
 
-static shmem_request_hook_type prev_shmem_request_hook = NULL;
-static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
+static ProcessUtility_hook_type prev_process_utility = NULL;
+static shmem_request_hook_type	prev_shmem_request_hook = NULL;
+static shmem_startup_hook_type	prev_shmem_startup_hook = NULL;
 
 static void
 request_shared_memory(void)
@@ -72,6 +75,32 @@ start_shared_memory(void)
 	LWLockRelease(AddinShmemInitLock);
 }
 
+/* Execute a utility statement; note what nothing else tells of it. */
+static void
+process_utility(PlannedStmt *statement, const char *text, bool is_read_only,
+				ProcessUtilityContext context, ParamListInfo params,
+				QueryEnvironment *environment, DestReceiver *receiver,
+				QueryCompletion *completion)
+{
+	Node *node = statement->utilityStmt;
+	bool  ends_prepared = mark_begin_utility(node);
+	bool  outer = copy_from_set(IsA(node, CopyStmt) &&
+								castNode(CopyStmt, node)->is_from);
+
+	PG_TRY();
+	{
+		prev_process_utility(statement, text, is_read_only, context, params,
+							 environment, receiver, completion);
+	}
+	PG_FINALLY();
+	{
+		(void) copy_from_set(outer);
+	}
+	PG_END_TRY();
+	if (ends_prepared)
+		mark_end_prepared();
+}
+
 void
 _PG_init(void)
 {
@@ -80,8 +109,10 @@ _PG_init(void)
 	settings_define(conninfo_fault);
 	worker_register("snowflake horizon", "snowflake_horizon_main");
 	leases_install();
-	copy_from_install_hook();
-	mark_install_hooks();
+	mark_install_callback();
+	prev_process_utility =
+		ProcessUtility_hook ? ProcessUtility_hook : standard_ProcessUtility;
+	ProcessUtility_hook = process_utility;
 	prev_shmem_request_hook = shmem_request_hook;
 	shmem_request_hook = request_shared_memory;
 	prev_shmem_startup_hook = shmem_startup_hook;

@@ -39,6 +39,7 @@
 #include "storage/spin.h"
 #include "utils/timestamp.h"
 
+#include "errors.h"
 #include "positions.h"
 #include "server.h"
 
@@ -104,7 +105,7 @@ positions_shmem_startup(void)
 		memset(&shards[i], 0, sizeof(PaddedShard));
 		SpinLockInit(&shards[i].state.lock);
 		shards[i].state.last = needs_leases ? NEVER : -1;
-		shards[i].state.opened = shards[i].state.before = -1;
+		shards[i].state.opened_with = shards[i].state.minted_before = -1;
 	}
 }
 
@@ -114,8 +115,8 @@ positions_shmem_startup(void)
 static inline int64
 last_minted(const ShardState *state)
 {
-	return state->last == NEVER || state->last == state->opened ?
-			   state->before :
+	return state->last == NEVER || state->last == state->opened_with ?
+			   state->minted_before :
 			   state->last;
 }
 
@@ -134,7 +135,7 @@ positions_open(int32 shard, int64 tick)
 	bounds_raise(&bounds->latest, tick - 1);
 	SpinLockAcquire(&state->lock);
 	if (state->last == NEVER)
-		state->last = state->opened =
+		state->last = state->opened_with =
 			layout_position(layout,
 							(int64) pg_atomic_read_u64(&bounds->latest),
 							layout_last_sequence(layout));
@@ -148,7 +149,7 @@ positions_close(int32 shard)
 	ShardState *state = &shards[shard].state;
 
 	SpinLockAcquire(&state->lock);
-	state->before = last_minted(state);
+	state->minted_before = last_minted(state);
 	state->last = NEVER;
 	SpinLockRelease(&state->lock);
 }
@@ -165,7 +166,7 @@ positions_end(int32 shard)
 
 	SpinLockAcquire(&state->lock);
 	last = last_minted(state);
-	last = Max(last, state->opened);
+	last = Max(last, state->opened_with);
 	SpinLockRelease(&state->lock);
 	return layout_position_tick(settings_layout(), last) + 1;
 }
@@ -261,10 +262,25 @@ positions_note_change(void)
 	pg_memory_barrier(); /* before the latest tick is read: see mint.c */
 }
 
-uint32
-positions_changes(void)
+/* Were some, since a session that needs leases found its shards? */
+bool
+positions_have_changed(uint32 since)
 {
-	return pg_atomic_read_u32(&positions->changes);
+	return positions_need_leases() &&
+		   since != pg_atomic_read_u32(&positions->changes);
+}
+
+/*
+ * The shards that a session mints on: those of snowflake.shards; with leases, the part of
+ * them that is leased.  Gives how many changes there had been.
+ */
+const OwnShards *
+positions_own_shards(uint32 *changes)
+{
+	if (!positions_need_leases())
+		return settings_asked_shards;
+	*changes = pg_atomic_read_u32(&positions->changes); /* and then looks */
+	return leasing->own_shards();
 }
 
 /* --- Counters ----------------------------------------------------------------- */
@@ -275,16 +291,6 @@ positions_count_wait(int32 shard, int64 us)
 	SpinLockAcquire(&shards[shard].state.lock);
 	shards[shard].state.counters.waited_us += us;
 	SpinLockRelease(&shards[shard].state.lock);
-}
-
-/* Is it to be logged, too? */
-bool
-positions_count_clock_behind(int32 shard)
-{
-	SpinLockAcquire(&shards[shard].state.lock);
-	shards[shard].state.counters.clock_behind++;
-	SpinLockRelease(&shards[shard].state.lock);
-	return may_log_now(&positions->log_clock_after, CLOCK_LOG_INTERVAL_US);
 }
 
 void
@@ -317,4 +323,68 @@ positions_reset_counters(void)
 		SpinLockRelease(&shards[i].state.lock);
 	}
 	pg_atomic_write_u64(&positions->reset_at, (uint64) GetCurrentTimestamp());
+}
+
+/* --- A clock that is behind ------------------------------------------------------- */
+
+/*
+ * What the clock is behind, for a message.  No session has minted in the tick of
+ * the found horizon yet: ids from before the start, or of another server, may lie
+ * just before it.
+ */
+static const char *
+name_of_bound(int64 latest_tick)
+{
+	return latest_tick == (int64) pg_atomic_read_u64(&bounds->found_horizon) ?
+			   "the snowflake horizon that was found at the start" :
+			   "the last snowflake id";
+}
+
+/* A call has met one: count it, and log it. */
+void
+positions_note_clock_behind(int32 shard, int64 behind_us, int64 latest_tick)
+{
+	SpinLockAcquire(&shards[shard].state.lock);
+	shards[shard].state.counters.clock_behind++;
+	SpinLockRelease(&shards[shard].state.lock);
+	if (may_log_now(&positions->log_clock_after, CLOCK_LOG_INTERVAL_US))
+		ereport(LOG, (errmsg("clock is %s behind %s", duration_text(behind_us),
+							 name_of_bound(latest_tick)),
+					  errdetail("Calls of snowflake_nextval wait for it.")));
+}
+
+void
+positions_fail_clock_behind(TimestampTz now, int64 latest_tick,
+							int64 waited_us)
+{
+	TimestampTz latest = layout_time_of_tick(settings_layout(), latest_tick);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_SYSTEM_ERROR),
+			 errmsg("clock is %s behind %s", duration_text(latest - now),
+					name_of_bound(latest_tick)),
+			 errdetail("Ids of the times before %s may exist already. Waited "
+					   "%s for the clock; \"snowflake.clock_tolerance\" is %s.",
+					   time_text(latest), duration_text(waited_us),
+					   duration_text(settings_clock_tolerance_ms * US_PER_MS)),
+			 errhint("Check the server's time synchronization. Minting goes "
+					 "on by itself when the clock has reached %s.",
+					 time_text(latest))));
+}
+
+/* Raise an error if a call would fail because of the time, after its patience. */
+void
+positions_check_clock(bool patient)
+{
+	const Layout *layout = settings_layout();
+	int64		  horizon;
+	int64		  latest;
+	TimestampTz	  now;
+
+	bounds_read(&horizon, &latest); /* before the clock: see read_tick() */
+	now = GetCurrentTimestamp();
+	(void) present_mint_tick(layout, now);
+	if (bounds_are_known() && layout_time_of_tick(layout, latest) - now >
+								  settings_clock_tolerance_ms * US_PER_MS)
+		positions_fail_clock_behind(now, latest, 0);
 }

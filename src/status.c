@@ -214,7 +214,7 @@ static const struct
 } areas[] = {
 	{"worker", horizon_check_worker}, {"horizon", horizon_check},
 	{"layout", check_layout},		  {"clone", check_clone},
-	{"clock", mint_check_clock},	  {"shards", mint_check_shards},
+	{"clock", positions_check_clock}, {"shards", mint_check_shards},
 	{"leases", check_leases},
 };
 

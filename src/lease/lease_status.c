@@ -56,9 +56,9 @@ snowflake_leases(PG_FUNCTION_ARGS)
 		row_add_text(&row, NULL);
 		put_row(result, &row);
 	}
-	for (int i = 0; i < now->report.refusals; i++)
+	for (int i = 0; i < now->outcome.refusals; i++)
 	{
-		const Refusal *refusal = &now->report.refusal[i];
+		const Refusal *refusal = &now->outcome.refusal[i];
 		Row			   row = {0};
 
 		if (refusal->shard == ANY_SHARD || is_held(now, refusal->shard))
@@ -93,23 +93,23 @@ describe_last_loss(const LeaseTable *table)
 Datum
 snowflake_lease_status(PG_FUNCTION_ARGS)
 {
-	static const Oid   columns[] = {TEXTOID,		TEXTOID,		INT4OID,
-									TIMESTAMPTZOID, TIMESTAMPTZOID, FLOAT8OID,
-									TEXTOID,		INT4OID,		TEXTOID,
-									BOOLOID,		TEXTOID,		TEXTOID};
-	TupleDesc		   type = result_row(fcinfo, columns, lengthof(columns));
-	LeaseTable		  *now;
-	const LeaseReport *report;
-	const char		  *failure;
-	bool			   has_answered;
-	ErrorData		  *error = NULL;
-	Row				   row = {0};
+	static const Oid	columns[] = {TEXTOID,		 TEXTOID,		 INT4OID,
+									 TIMESTAMPTZOID, TIMESTAMPTZOID, FLOAT8OID,
+									 TEXTOID,		 INT4OID,		 TEXTOID,
+									 BOOLOID,		 TEXTOID,		 TEXTOID};
+	TupleDesc			type = result_row(fcinfo, columns, lengthof(columns));
+	LeaseTable		   *now;
+	const LeaseOutcome *outcome;
+	const char		   *failure;
+	bool				has_answered;
+	ErrorData		   *error = NULL;
+	Row					row = {0};
 
 	(void) settings_layout();
 	now = leases_copy();
-	report = &now->report;
-	failure = lease_failure_code(&report->failure);
-	has_answered = report->answered_at != 0;
+	outcome = &now->outcome;
+	failure = lease_failure_code(&outcome->failure);
+	has_answered = outcome->answered_at != 0;
 	if (!RecoveryInProgress())
 		error = caught_error(lease_check);
 	row_add_text(&row, !positions_need_leases()			? "off" :
@@ -120,10 +120,10 @@ snowflake_lease_status(PG_FUNCTION_ARGS)
 	row_add_text(&row, now->holder != 0 ? number_text(now->holder) : NULL);
 	row_add(&row, Int32GetDatum(now->count));
 	row_add_time(&row, now->end);
-	row_add_if(&row, has_answered, TimestampTzGetDatum(report->answered_at));
+	row_add_if(&row, has_answered, TimestampTzGetDatum(outcome->answered_at));
 	row_add_if(&row, has_answered,
-			   Float8GetDatum(lease_clock_ahead_us(report) / 1e6));
-	row_add_text(&row, failure != NULL ? report->failure.text :
+			   Float8GetDatum(lease_clock_ahead_us(outcome) / 1e6));
+	row_add_text(&row, failure != NULL ? outcome->failure.text :
 					   error != NULL   ? error->message :
 										 NULL);
 	row_add(&row, Int32GetDatum(now->losses));
@@ -131,7 +131,7 @@ snowflake_lease_status(PG_FUNCTION_ARGS)
 	row_add(&row, BoolGetDatum(settings_leave_registry()));
 	row_add_text(&row, failure);
 	row_add_text(&row, failure != NULL ?
-						   lease_failure_way_out(&report->failure) :
+						   lease_failure_way_out(&outcome->failure) :
 					   error != NULL ? error->hint :
 									   NULL);
 	PG_RETURN_DATUM(row_datum(type, &row));

@@ -44,7 +44,7 @@ static bool		  *reserved = NULL; /* for each shard, behind the table */
 static LWLock	  *end_lock = NULL;
 
 /* What this session found when it looked for its shards last. */
-static OwnShards *my_shards = NULL;
+static OwnShards *leased_shards = NULL;
 
 /* How many shards the layout has. */
 static Size
@@ -85,11 +85,11 @@ leases_shmem_startup(void)
 /* --- What the worker writes --------------------------------------------------- */
 
 /*
- * What the worker reported last is no reason any more for a shard that is not
- * leased: it gives all shards back, or has other settings.  Wait for a report.
+ * The last attempt is no reason any more for a shard that is not leased: the worker
+ * gives all shards back, or has other settings.  Wait for another one.
  */
 void
-leases_forget_report(void)
+leases_forget_outcome(void)
 {
 	LWLockAcquire(end_lock, LW_EXCLUSIVE);
 	table->ended_us = 0;
@@ -102,7 +102,7 @@ forget_failure(void)
 {
 	LWLockAcquire(end_lock, LW_EXCLUSIVE);
 	table->ended_us = 0;
-	table->report.failure.kind = REGISTRY_ANSWERED;
+	table->outcome.failure.kind = REGISTRY_ANSWERED;
 	LWLockRelease(end_lock);
 }
 
@@ -271,12 +271,12 @@ leases_publish(const LeaseRecord *record, bool is_on_disk)
 
 /* An attempt has ended. */
 void
-leases_report(const LeaseReport *report)
+leases_end_attempt(const LeaseOutcome *outcome)
 {
 	int64 now_us = steady_clock_us();
 
 	LWLockAcquire(end_lock, LW_EXCLUSIVE);
-	table->report = *report;
+	table->outcome = *outcome;
 	table->ended_us = now_us;
 	LWLockRelease(end_lock);
 	worker_end_attempt(&table->worker);
@@ -338,7 +338,7 @@ leases_reservation(int32 shard)
 	Reservation answer;
 
 	LWLockAcquire(end_lock, LW_SHARED);
-	if (table->report.failure.kind != REGISTRY_ANSWERED)
+	if (table->outcome.failure.kind != REGISTRY_ANSWERED)
 		answer = RESERVED_UNKNOWN;
 	else if (table->reservation == RESERVED_YES && !reserved[shard])
 		answer = RESERVED_NOT;
@@ -370,9 +370,9 @@ leases_own_shards(void)
 			own->shard[own->count++] = shard;
 	}
 	LWLockRelease(end_lock);
-	if (my_shards != NULL)
-		pfree(my_shards);
-	my_shards = own;
+	if (leased_shards != NULL)
+		pfree(leased_shards);
+	leased_shards = own;
 	return own;
 }
 

@@ -18,7 +18,7 @@ typedef struct LeaseTable
 	TimestampTz		 end;	   /* the common one; DT_NOBEGIN: of none */
 	int64			 ended_us; /* the last attempt, by a steady clock */
 	uint64			 holder;   /* 0: none yet */
-	LeaseReport		 report;
+	LeaseOutcome	 outcome;
 	int				 losses; /* the last ones are in "loss" */
 	LeaseLoss		 loss[LEASE_MAX_LOSSES];
 	Reservation		 reservation; /* RESERVED_YES: the list is there */
@@ -41,8 +41,8 @@ extern char			   *leases_text(const int32 *shard, int count);
 extern void leases_begin_worker(void);
 extern bool leases_take_request(void);
 extern void leases_publish(const LeaseRecord *record, bool is_on_disk);
-extern void leases_report(const LeaseReport *report);
-extern void leases_forget_report(void);
+extern void leases_end_attempt(const LeaseOutcome *outcome);
+extern void leases_forget_outcome(void);
 extern void leases_note_loss(const LeaseLoss *loss);
 extern void leases_note_reserved(const bool *reserved);
 
