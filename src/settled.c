@@ -179,12 +179,12 @@ place_for_mark(Snapshot snapshot, const OwnShards *shards)
 }
 
 /*
- * Where a statement's number is, in its copy of a snapshot.  That this is ours to write:
+ * Where a statement's number is, in its own snapshot.  That this is ours to write:
  *	- The server counts completed transactions there to see whether one of its own few,
  *	  static snapshots can be used again.  Nothing else reads it.
- *	- mark_of() makes sure that this is none of them, but a copy.  CopySnapshot() sets the
- *	  field to 0 there, which is no number, and who is sent a copy does not get it.
- *	- Each statement pushes a copy of its own.  Who shares it, such as the statements of
+ *	- mark_of() makes sure that this is none of them: it is what CopySnapshot() made, which
+ *	  sets the field to 0, no number; and who is sent a snapshot does not get the field.
+ *	- Each statement pushes a snapshot of its own.  Who shares it, as the statements of
  *	  a STABLE function, shall have the same mark.
  */
 #define STATEMENT_NUMBER(snapshot) ((snapshot)->snapXactCompletionCount)
