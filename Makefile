@@ -13,7 +13,6 @@ MODULE_big = snowflake
 OBJS = \
 	src/accept.o \
 	src/clock.o \
-	src/conninfo.o \
 	src/copy_from.o \
 	src/decode.o \
 	src/errors.o \
@@ -38,18 +37,26 @@ OBJS = \
 	src/tables.o \
 	src/text_forms.o \
 	src/time_operators.o \
-	src/worker.o \
+	src/worker.o
+
+# Leases stand on top: with LEASES=no all else is built without src/lease and its SQL.
+LEASES ?= yes
+ifneq ($(LEASES),no)
+OBJS += \
+	src/lease/conninfo.o \
 	src/lease/lease_record.o \
+	src/lease/lease_status.o \
 	src/lease/lease_table.o \
 	src/lease/lease_wait.o \
 	src/lease/lease_worker.o \
 	src/lease/registry.o \
 	src/lease/registry_answer.o
+endif
 
 # The script of the extension is put together of its parts: core.sql is what src/
-# does, the others need no C.  That of snowflake_plain is the file that one pastes,
+# does, leases.sql what src/lease/ does, the others need no C.  That of snowflake_plain is the file that one pastes,
 # with the schema of each name.
-SQL_PARTS  = core tables marks partitions layout_change keys audit check dependents end
+SQL_PARTS  = core $(if $(filter-out no,$(LEASES)),leases) tables marks partitions layout_change keys audit check dependents end
 DATA_built = sql/snowflake--1.0.sql
 DATA_built += sql/snowflake_plain--1.0.sql
 DATA       = $(patsubst $(srcdir)/%,%,$(wildcard $(srcdir)/sql/snowflake--*--*.sql $(srcdir)/sql/snowflake_registry--*.sql $(srcdir)/sql/snowflake_plain--*--*.sql))
@@ -60,7 +67,10 @@ PGFILEDESC = "snowflake - 64-bit time-ordered ids"
 PG_CPPFLAGS = '-DPGDLLEXPORT=__attribute__((visibility("default")))' -I$(libpq_srcdir) -I$(srcdir)/src -I$(srcdir)/src/lease
 
 # The worker that leases shards is a client of the registry's server.
+ifneq ($(LEASES),no)
+PG_CPPFLAGS += -DWITH_LEASES
 SHLIB_LINK_INTERNAL = $(libpq)
+endif
 
 # Our functions find each other, even if a library that was loaded before has one
 # of the same name.

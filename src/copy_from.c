@@ -41,9 +41,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
-#include "nodes/parsenodes.h"
 #include "nodes/supportnodes.h"
-#include "tcop/utility.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
 
@@ -55,38 +53,16 @@
 PG_FUNCTION_INFO_V1(snowflake_nextval_support);
 PG_FUNCTION_INFO_V1(snowflake_copy_nextval);
 
-static ProcessUtility_hook_type prev_process_utility = NULL;
-static bool						copying = false;
+static bool copying = false;
 
-/* Execute a utility statement; note whether it is COPY FROM. */
-static void
-process_utility(PlannedStmt *statement, const char *text, bool read_only_tree,
-				ProcessUtilityContext context, ParamListInfo params,
-				QueryEnvironment *environment, DestReceiver *destination,
-				QueryCompletion *completion)
+/* A utility statement begins, or goes on.  Gives what to go back to when it ends. */
+bool
+copy_from_set(bool is_copy_from)
 {
 	bool outer = copying;
 
-	copying = IsA(statement->utilityStmt, CopyStmt) &&
-			  castNode(CopyStmt, statement->utilityStmt)->is_from;
-	PG_TRY();
-	{
-		prev_process_utility(statement, text, read_only_tree, context, params,
-							 environment, destination, completion);
-	}
-	PG_FINALLY();
-	{
-		copying = outer;
-	}
-	PG_END_TRY();
-}
-
-void
-copy_from_install_hook(void)
-{
-	prev_process_utility =
-		ProcessUtility_hook ? ProcessUtility_hook : standard_ProcessUtility;
-	ProcessUtility_hook = process_utility;
+	copying = is_copy_from;
+	return outer;
 }
 
 /* Does a call of the function enter our C code, and nothing before it? */

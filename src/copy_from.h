@@ -2,6 +2,6 @@
 #ifndef SNOWFLAKE_COPY_FROM_H
 #define SNOWFLAKE_COPY_FROM_H
 
-extern void copy_from_install_hook(void);
+extern bool copy_from_set(bool is_copy_from);
 
 #endif /* SNOWFLAKE_COPY_FROM_H */

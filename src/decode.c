@@ -25,9 +25,7 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
-#include "compat.h"
 #include "errors.h"
-#include "layout.h"
 #include "server.h"
 #include "sql.h"
 

@@ -155,14 +155,18 @@ report_time_range(const Layout *layout, TimestampTz time, int64 first_tick,
 }
 
 /*
- * Minting is not possible at this time: the layout has expired, or the clock is
- * before its epoch.
+ * The tick that it is now.  Minting is not possible if the layout has expired, or the
+ * clock is before its epoch.
  */
-void
-report_no_mint_time(const Layout *layout, TimestampTz now)
+int64
+present_mint_tick(const Layout *layout, TimestampTz now)
 {
 	TimestampTz last = layout_time_of_tick(layout, layout->last_mint_tick);
+	int64		tick;
 
+	if (layout_tick_of_time(layout, now, &tick) && tick >= 0 &&
+		tick <= layout->last_mint_tick)
+		return tick;
 	if (now > last)
 		ereport(
 			ERROR,
@@ -182,4 +186,25 @@ report_no_mint_time(const Layout *layout, TimestampTz now)
 					   layout_name(layout), time_text(layout->epoch),
 					   time_text(now)),
 			 errhint("Check the server's clock, and \"snowflake.layout\".")));
+}
+
+/* The error that a check raises, without its patience; NULL: none. */
+ErrorData *
+caught_error(void (*check)(bool patient))
+{
+	MemoryContext context = CurrentMemoryContext;
+	ErrorData *volatile error = NULL;
+
+	PG_TRY();
+	{
+		check(false);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	return error;
 }

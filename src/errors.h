@@ -8,8 +8,9 @@
 #include "compat.h"
 #include "layout.h"
 
-extern void read_layout_or_fail(const char *text, size_t length,
-								Layout *layout);
+extern ErrorData *caught_error(void (*check)(bool patient));
+extern void		  read_layout_or_fail(const char *text, size_t length,
+									  Layout *layout);
 
 /* texts, allocated */
 extern char *hint_of_layout(const LayoutError *error);
@@ -24,7 +25,6 @@ pg_noreturn extern void report_part_range(const Layout *layout,
 pg_noreturn extern void report_time_range(const Layout *layout,
 										  TimestampTz time, int64 first_tick,
 										  int64 last_tick);
-pg_noreturn extern void report_no_mint_time(const Layout *layout,
-											TimestampTz	  now);
+extern int64 present_mint_tick(const Layout *layout, TimestampTz now);
 
 #endif /* SNOWFLAKE_ERRORS_H */

@@ -27,13 +27,9 @@
 #include "utils/timestamp.h"
 #include "windowapi.h"
 
-#include "compat.h"
 #include "errors.h"
-#include "layout.h"
-#include "lease_wait.h"
 #include "positions.h"
 #include "server.h"
-#include "settings.h"
 
 PG_FUNCTION_INFO_V1(snowflake_history);
 
@@ -120,45 +116,6 @@ this_call(FunctionCallInfo fcinfo, WindowObject window)
 
 /* --- What is refused ---------------------------------------------------- */
 
-/* Refuse a shard that the registry has not reserved. */
-static void
-check_shard_is_reserved(int32 shard)
-{
-	Reservation answer;
-
-	if (RecoveryInProgress())
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("it is not known whether shard %d is reserved", shard),
-				 errdetail("This server is a standby, which does not ask the "
-						   "registry."),
-				 errhint("Make the ids on the primary.")));
-	answer = lease_wait_for_reservation(shard);
-
-	if (answer == RESERVED_UNKNOWN)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("it is not known whether shard %d is reserved", shard),
-				 errdetail("The registry does not answer."),
-				 errhint("See snowflake_lease_status().")));
-	if (answer == RESERVED_TOO_MANY)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("it is not known whether shard %d is reserved", shard),
-				 errdetail("The registry has reserved more shards than it can "
-						   "tell."),
-				 errhint("Reserve shards that follow each other.")));
-	if (answer == RESERVED_NOT)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("shard %d is not reserved in the registry", shard),
-				 errdetail("The registry leases it to servers, which mint the "
-						   "same ids."),
-				 errhint("Call snowflake_registry_reserve(%d, 'ids for old "
-						 "rows') in the registry, if no server had it.",
-						 shard)));
-}
-
 /* Refuse a shard on which a server may mint. */
 static void
 check_shard_is_free(const Layout *layout, int32 shard)
@@ -167,8 +124,8 @@ check_shard_is_free(const Layout *layout, int32 shard)
 
 	if (!settings_preloaded() || !layout_is_same(layout, settings_layout()))
 		return;
-	if (leases_are_on())
-		check_shard_is_reserved(shard);
+	if (positions_need_leases())
+		leasing->check_reserved(shard);
 	positions_read(shard, &stats);
 	if (settings_name_shard(shard) || stats.has_minted)
 		ereport(ERROR,

@@ -72,15 +72,10 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "clock.h"
 #include "errors.h"
 #include "horizon.h"
-#include "layout.h"
-#include "lease_table.h"
 #include "positions.h"
-#include "record.h"
 #include "server.h"
-#include "settings.h"
 
 /* How long the worker leaves the disk alone after a failure. */
 #define RETRY_DELAY_MS 100
@@ -114,6 +109,24 @@ static LWLock		*horizon_lock = NULL;
 
 /* --- Shared memory ------------------------------------------------------ */
 
+/*
+ * Is there a horizon, found at the start or stored since?  When a server starts for the
+ * first time there is none until somebody wants it.
+ */
+static bool
+has_horizon(void)
+{
+	return pg_atomic_read_u64(&bounds->renew) != 0;
+}
+
+/* Was it renewed since the start, past the one that was found? */
+static bool
+is_renewed(void)
+{
+	return pg_atomic_read_u64(&bounds->renew) !=
+		   pg_atomic_read_u64(&bounds->found_horizon);
+}
+
 /* Lower the record to the latest tick, below which are all ids and all marks. */
 static void
 close_cleanly(int code, Datum arg)
@@ -123,9 +136,8 @@ close_cleanly(int code, Datum arg)
 	Trouble		  trouble;
 	int64		  latest = (int64) pg_atomic_read_u64(&bounds->latest);
 
-	if (code != 0 || pg_atomic_read_u64(&bounds->renew) ==
-						 pg_atomic_read_u64(&bounds->found_horizon))
-		return; /* nothing was stored */
+	if (code != 0 || !is_renewed())
+		return;
 	server_make_record(&record, layout_time_of_tick(layout, latest + 1));
 	if (!record_write_file(HORIZON_RECORD, &record, &trouble))
 		record_report(LOG, &trouble);
@@ -213,9 +225,10 @@ horizon_begin_present_tick(void)
 		tick <= 0)
 		return;
 	tick = Min(tick, layout->last_mint_tick);
-	while ((renew = (int64) pg_atomic_read_u64(&bounds->renew)) == 0)
+	while (!has_horizon())
 		horizon_wait(&wait, tick);
-	ConditionVariableCancelSleep();
+	(void) worker_end_wait(&wait);
+	renew = (int64) pg_atomic_read_u64(&bounds->renew);
 	if (tick >= renew)
 	{
 		bounds_raise(&state->read_tick, tick);
@@ -283,7 +296,7 @@ horizon_check(bool patient)
 		worker_wait(&state->worker, &wait, &event);
 		horizon_view(&view);
 	}
-	ConditionVariableCancelSleep();
+	(void) worker_end_wait(&wait);
 	report_failure(wait.attempts);
 }
 
@@ -433,7 +446,7 @@ open_horizon(Trouble *trouble)
 	}
 	if (bounds_are_known() || server_layout_differs())
 		return true;
-	leases_heed_settings();
+	positions_heed_settings();
 	found = layout_first_tick_from(settings_layout(), server_horizon());
 	bounds_raise(&bounds->found_horizon, found);
 	bounds_raise(&bounds->latest, found);
@@ -492,7 +505,7 @@ store_horizon(TimestampTz horizon, Trouble *trouble)
  * disk already, so there is nothing to store until the clock has reached it; else
  * each crash would set the horizon another reserve ahead.
  *
- * Sessions see the horizon only as far as the leases reach: see lease_table.c.
+ * Sessions see the horizon only as far as the leases reach: see positions.c.
  */
 static bool
 renew_horizon(int64 wanted_tick, Trouble *trouble)
@@ -516,7 +529,7 @@ renew_horizon(int64 wanted_tick, Trouble *trouble)
 					 layout_first_tick_from(layout, horizon - reserve_us / 2 -
 														2 * expected_us));
 	}
-	leases_raise_horizon(layout_first_tick_from(layout, server_horizon()));
+	positions_raise_horizon(layout_first_tick_from(layout, server_horizon()));
 	return true;
 }
 

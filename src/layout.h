@@ -26,6 +26,9 @@
 /* shard and sequence number are int4 in SQL */
 #define LAYOUT_MAX_PART_BITS 31
 
+/* in place of a shard: none in particular, or any that the session asks for */
+#define ANY_SHARD (-1)
+
 /* holds any specification as layout_format() writes it */
 #define LAYOUT_TEXT_SIZE 160
 

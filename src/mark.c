@@ -136,19 +136,14 @@
 #include "storage/lwlock.h"
 #include "storage/procarray.h"
 #include "storage/shmem.h"
-#include "tcop/utility.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-#include "clock.h"
-#include "compat.h"
 #include "horizon.h"
-#include "layout.h"
 #include "mark.h"
 #include "positions.h"
 #include "server.h"
 #include "sessions.h"
-#include "settings.h"
 
 /* Transactions in the ring. */
 #define RING_SIZE 32768
@@ -205,8 +200,6 @@ static MarkState *shared = NULL;
 static RingEntry *ring = NULL;
 static Minted	 *prepared = NULL;
 static LWLock	 *mark_lock = NULL;
-
-static ProcessUtility_hook_type prev_process_utility = NULL;
 
 static bool i_know_prepared = false; /* I have seen that the table is filled */
 static bool has_imported = false;	 /* this transaction has, its snapshot */
@@ -456,14 +449,13 @@ at_transaction_event(XactEvent event, void *arg)
 		session_release_mark();
 }
 
-/* Notes what no transaction event tells. */
-static void
-process_utility(PlannedStmt *statement, const char *text, bool is_read_only,
-				ProcessUtilityContext context, ParamListInfo params,
-				QueryEnvironment *environment, DestReceiver *receiver,
-				QueryCompletion *completion)
+/*
+ * What no transaction event tells: a utility statement begins.  Does it end a transaction
+ * that is prepared?
+ */
+bool
+mark_begin_utility(const Node *node)
 {
-	const Node			  *node = statement->utilityStmt;
 	const TransactionStmt *end = (const TransactionStmt *) node;
 	const VariableSetStmt *set = (const VariableSetStmt *) node;
 	bool				   ends_prepared = IsA(node, TransactionStmt) &&
@@ -475,23 +467,24 @@ process_utility(PlannedStmt *statement, const char *text, bool is_read_only,
 	if (IsA(node, VariableSetStmt) && set->kind == VAR_SET_MULTI &&
 		strcmp(set->name, "TRANSACTION SNAPSHOT") == 0)
 		has_imported = true;
-	prev_process_utility(statement, text, is_read_only, context, params,
-						 environment, receiver, completion);
-	if (ends_prepared && pg_atomic_read_u32(&shared->prepared_count) > 0)
-	{
-		LWLockAcquire(mark_lock, LW_EXCLUSIVE);
-		clear_table();
-		LWLockRelease(mark_lock);
-	}
+	return ends_prepared;
+}
+
+/* It has ended one. */
+void
+mark_end_prepared(void)
+{
+	if (pg_atomic_read_u32(&shared->prepared_count) == 0)
+		return;
+	LWLockAcquire(mark_lock, LW_EXCLUSIVE);
+	clear_table();
+	LWLockRelease(mark_lock);
 }
 
 void
-mark_install_hooks(void)
+mark_install_callback(void)
 {
 	RegisterXactCallback(at_transaction_event, NULL);
-	prev_process_utility =
-		ProcessUtility_hook ? ProcessUtility_hook : standard_ProcessUtility;
-	ProcessUtility_hook = process_utility;
 }
 
 /* --- The mark ----------------------------------------------------------- */

@@ -3,9 +3,12 @@
 #define SNOWFLAKE_MARK_H
 
 #include "settings.h"
+#include "nodes/parsenodes.h"
 #include "utils/snapshot.h"
 
-extern void mark_install_hooks(void);
+extern void mark_install_callback(void);
+extern bool mark_begin_utility(const Node *node);
+extern void mark_end_prepared(void);
 extern Size mark_shmem_size(void);
 extern void mark_shmem_startup(void);
 

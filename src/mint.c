@@ -45,17 +45,12 @@
 #include "storage/spin.h"
 #include "utils/timestamp.h"
 
-#include "clock.h"
-#include "compat.h"
 #include "errors.h"
 #include "horizon.h"
-#include "layout.h"
-#include "lease_wait.h"
 #include "mint.h"
 #include "positions.h"
 #include "server.h"
 #include "sessions.h"
-#include "settings.h"
 
 PG_FUNCTION_INFO_V1(snowflake_nextval);
 PG_FUNCTION_INFO_V1(snowflake_nextval_shard);
@@ -96,9 +91,13 @@ static const Layout *my_layout = NULL;
 static int64 my_last_own_id = NO_ID;
 static int32 my_last_own_shard;
 
-/* The shards that it mints on; and snowflake.shards' changes when it found them. */
+/*
+ * The shards that it mints on; and the changes of snowflake.shards, and with leases those
+ * of shards that are open, when it found them.
+ */
 static const OwnShards *my_shards;
 static uint32			my_shards_changes = 0;
+static uint32			my_changes = 0;
 
 /* For which of them it holds the mark: for the one that there is, or for all. */
 static int32 my_shards_hold = ALL_SHARDS;
@@ -183,64 +182,21 @@ wait_for_tick_after(int64 tick)
 			wait_outside_locks(Min(us, my_layout->tick_us), &event, NULL));
 }
 
-/*
- * What the clock is behind, for a message.  No session has minted in the tick of
- * the found horizon yet: ids from before the start, or of another server, may lie
- * just before it.
- */
-static const char *
-name_of_bound(int64 latest_tick)
-{
-	return latest_tick == (int64) pg_atomic_read_u64(&bounds->found_horizon) ?
-			   "the snowflake horizon that was found at the start" :
-			   "the last snowflake id";
-}
-
-/* Count a call that met a clock that is behind, and log it. */
-static pg_noinline void
-note_clock_behind(int64 behind_us, int64 latest_tick)
-{
-	if (my_call.met_behind)
-		return;
-	my_call.met_behind = true;
-	if (positions_count_clock_behind(my_call.shard))
-		ereport(LOG, (errmsg("clock is %s behind %s", duration_text(behind_us),
-							 name_of_bound(latest_tick)),
-					  errdetail("Calls of snowflake_nextval wait for it.")));
-}
-
-static void
-report_clock_behind(TimestampTz now, int64 latest_tick, int64 waited_us)
-{
-	TimestampTz latest = layout_time_of_tick(settings_layout(), latest_tick);
-
-	ereport(ERROR,
-			(errcode(ERRCODE_SYSTEM_ERROR),
-			 errmsg("clock is %s behind %s", duration_text(latest - now),
-					name_of_bound(latest_tick)),
-			 errdetail("Ids of the times before %s may exist already. Waited "
-					   "%s for the clock; \"snowflake.clock_tolerance\" is %s.",
-					   time_text(latest), duration_text(waited_us),
-					   duration_text(settings_clock_tolerance_ms * US_PER_MS)),
-			 errhint("Check the server's time synchronization. Minting goes "
-					 "on by itself when the clock has reached %s.",
-					 time_text(latest))));
-}
-
 /* Wait for a clock that is behind, or fail when that has been long enough. */
 static pg_noinline void
 wait_for_clock(TimestampTz now, int64 latest_tick)
 {
 	static WaitName event = {"SnowflakeClockBehind", 0};
-	TimestampTz		latest = layout_time_of_tick(my_layout, latest_tick);
-	int64			behind_us = latest - now;
-	int64			tolerance_us = settings_clock_tolerance_ms * US_PER_MS;
-	int64			patience_us = tolerance_us - my_call.behind_us;
-	int64			waited_us;
+	int64 behind_us = layout_time_of_tick(my_layout, latest_tick) - now;
+	int64 patience_us =
+		settings_clock_tolerance_ms * US_PER_MS - my_call.behind_us;
+	int64 waited_us;
 
-	note_clock_behind(behind_us, latest_tick);
+	if (!my_call.met_behind)
+		positions_note_clock_behind(my_call.shard, behind_us, latest_tick);
+	my_call.met_behind = true;
 	if (patience_us <= 0)
-		report_clock_behind(now, latest_tick, my_call.behind_us);
+		positions_fail_clock_behind(now, latest_tick, my_call.behind_us);
 	waited_us =
 		wait_outside_locks(Min(Min(behind_us, patience_us), CLOCK_POLL_US),
 						   &event, NULL);
@@ -248,44 +204,27 @@ wait_for_clock(TimestampTz now, int64 latest_tick)
 	my_call.behind_us += waited_us;
 }
 
-/* Raise an error if a call would fail because of the time, after its patience. */
-void
-mint_check_clock(bool patient)
-{
-	const Layout *layout = settings_layout();
-	int64		  horizon;
-	int64		  latest;
-	int64		  tick;
-	TimestampTz	  now;
-
-	bounds_read(&horizon, &latest); /* before the clock: see read_tick() */
-	now = GetCurrentTimestamp();
-	if (!layout_tick_of_time(layout, now, &tick) || tick < 0 ||
-		tick > layout->last_mint_tick)
-		report_no_mint_time(layout, now);
-	if (bounds_are_known() && layout_time_of_tick(layout, latest) - now >
-								  settings_clock_tolerance_ms * US_PER_MS)
-		report_clock_behind(now, latest, 0);
-}
-
 /* Wait for the horizon to be moved past a tick, or fail with the reason. */
 static pg_noinline void
 wait_for_horizon(int64 tick)
 {
-	WorkerWait wait = {0};
-	WorkerWait lease = {0};
-
 	while (tick >= (int64) pg_atomic_read_u64(&bounds->horizon))
 	{
-		check_server(); /* the worker may have found a clone */
-		if (leases_cover(tick))
-			horizon_wait(&wait, tick);
-		else
-			lease_wait(&lease, ANY_SHARD);
+		bool	   are_leased = positions_are_leased(tick);
+		WorkerWait wait = {0};
+
+		do
+		{
+			check_server(); /* the worker may have found a clone */
+			if (are_leased)
+				horizon_wait(&wait, tick);
+			else
+				leasing->wait(&wait, ANY_SHARD);
+		} while (tick >= (int64) pg_atomic_read_u64(&bounds->horizon) &&
+				 positions_are_leased(tick) == are_leased);
+		note_wait(worker_end_wait(&wait));
 	}
 	check_server();
-	ConditionVariableCancelSleep();
-	note_wait(wait.waited_us + lease.waited_us);
 }
 
 /* Nobody mints in a tick before this one any more. */
@@ -305,9 +244,7 @@ set_current_tick(TimestampTz now)
 	int64		  tick;
 
 	current_tick.began = PG_INT64_MIN;
-	if (!layout_tick_of_time(layout, now, &tick) || tick < 0 ||
-		tick > layout->last_mint_tick)
-		report_no_mint_time(layout, now);
+	tick = present_mint_tick(layout, now);
 	current_tick.number = tick;
 	current_tick.least_id = layout_pack(layout, tick, 0, 0);
 	current_tick.first = layout_position(layout, tick, 0);
@@ -421,16 +358,15 @@ wait_for_room(int64 tick)
 		return;
 	}
 	while (!positions_is_open(my_call.shard))
-		lease_wait(&wait, my_call.shard);
-	ConditionVariableCancelSleep();
-	note_wait(wait.waited_us);
+		leasing->wait(&wait, my_call.shard);
+	note_wait(worker_end_wait(&wait));
 }
 
 /* Raise an error if there is nothing to mint on without a shard's number. */
 void
 mint_check_shards(bool patient)
 {
-	if (leases_are_on() || settings_asked_shards->count > 0)
+	if (positions_need_leases() || settings_asked_shards->count > 0)
 		return;
 	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					errmsg("no shard is configured for this server"),
@@ -458,9 +394,8 @@ hold_mark(int32 shard)
 }
 
 /*
- * Find the shards that this session mints on, and hold the mark for them: those of
- * snowflake.shards; with leases, the part of them that is leased, which may change
- * with any tick.  Waits if there is none.
+ * Find the shards that this session mints on, and hold the mark for them; in a tick or
+ * two others may be leased.  Waits if there is none.
  */
 static pg_noinline const OwnShards *
 find_own_shards(void)
@@ -470,14 +405,13 @@ find_own_shards(void)
 
 	mint_check_shards(true);
 	my_shards_changes = 0; /* the old ones are gone, whatever fails now */
-	while ((my_shards = leases_own_shards())->count == 0)
-		lease_wait(&wait, ANY_SHARD);
+	while ((my_shards = positions_own_shards(&my_changes))->count == 0)
+		leasing->wait(&wait, ANY_SHARD);
 	my_shards_changes = changes;
-	ConditionVariableCancelSleep();
 	my_call.shard = my_shards->shard[0];
-	if (wait.waited_us > 0)
+	if (worker_end_wait(&wait) > 0)
 		note_wait(wait.waited_us);
-	my_shards_hold = my_shards->count == 1 && !leases_are_on() ?
+	my_shards_hold = my_shards->count == 1 && !positions_need_leases() ?
 						 my_shards->shard[0] :
 						 ALL_SHARDS;
 	hold_mark(my_shards_hold);
@@ -489,7 +423,7 @@ static inline bool
 have_changed(void)
 {
 	pg_memory_barrier(); /* the tick has begun: see above */
-	return unlikely(leases_are_on()) && leases_have_changed();
+	return positions_have_changed(my_changes);
 }
 
 /* None of these shards has room in a tick.  Give those for the next attempt. */

@@ -7,7 +7,6 @@
 extern PGDLLEXPORT Datum snowflake_nextval(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum snowflake_nextval_shard(PG_FUNCTION_ARGS);
 
-extern void mint_check_clock(bool patient);
 extern void mint_check_shards(bool patient);
 
 #endif /* SNOWFLAKE_MINT_H */

@@ -8,6 +8,9 @@
  * by the first call of one of its functions, it does none of that: a pure
  * function of its arguments works, and the other functions say what to set.
  *
+ * Leases stand on top.  Here they are handed to the rest, which is built and works
+ * without them: make LEASES=no.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -17,21 +20,30 @@
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
+#include "tcop/utility.h"
 
-#include "compat.h"
 #include "copy_from.h"
 #include "horizon.h"
-#include "lease_table.h"
 #include "mark.h"
 #include "positions.h"
 #include "server.h"
 #include "sessions.h"
-#include "settings.h"
+
+#ifdef WITH_LEASES
+#include "conninfo.h"
+#include "lease_wait.h"
+#else
+#define conninfo_fault NULL
+#define leases_install() ((void) 0)
+#define leases_shmem_size() 0
+#define leases_shmem_startup() ((void) 0)
+#endif
 
 SNOWFLAKE_MODULE_MAGIC;
 
-static shmem_request_hook_type prev_shmem_request_hook = NULL;
-static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
+static ProcessUtility_hook_type prev_process_utility = NULL;
+static shmem_request_hook_type	prev_shmem_request_hook = NULL;
+static shmem_startup_hook_type	prev_shmem_startup_hook = NULL;
 
 static void
 request_shared_memory(void)
@@ -63,16 +75,44 @@ start_shared_memory(void)
 	LWLockRelease(AddinShmemInitLock);
 }
 
+/* Execute a utility statement; note what nothing else tells of it. */
+static void
+process_utility(PlannedStmt *statement, const char *text, bool is_read_only,
+				ProcessUtilityContext context, ParamListInfo params,
+				QueryEnvironment *environment, DestReceiver *receiver,
+				QueryCompletion *completion)
+{
+	Node *node = statement->utilityStmt;
+	bool  ends_prepared = mark_begin_utility(node);
+	bool  outer = copy_from_set(IsA(node, CopyStmt) &&
+								castNode(CopyStmt, node)->is_from);
+
+	PG_TRY();
+	{
+		prev_process_utility(statement, text, is_read_only, context, params,
+							 environment, receiver, completion);
+	}
+	PG_FINALLY();
+	{
+		(void) copy_from_set(outer);
+	}
+	PG_END_TRY();
+	if (ends_prepared)
+		mark_end_prepared();
+}
+
 void
 _PG_init(void)
 {
 	if (!process_shared_preload_libraries_in_progress)
 		return;
-	settings_define();
+	settings_define(conninfo_fault);
 	worker_register("snowflake horizon", "snowflake_horizon_main");
-	worker_register("snowflake lease", "snowflake_lease_main");
-	copy_from_install_hook();
-	mark_install_hooks();
+	leases_install();
+	mark_install_callback();
+	prev_process_utility =
+		ProcessUtility_hook ? ProcessUtility_hook : standard_ProcessUtility;
+	ProcessUtility_hook = process_utility;
 	prev_shmem_request_hook = shmem_request_hook;
 	shmem_request_hook = request_shared_memory;
 	prev_shmem_startup_hook = shmem_startup_hook;

@@ -5,13 +5,21 @@
  *
  * Ids are minted in the ticks from Bounds.latest on, and before Bounds.horizon.  The
  * state of a shard is one word, the position of its last id: see take() in mint.c.
- * With a registry a shard that is not leased is closed: that position is after all
- * others, so that nobody takes one.  Nothing else says whether a shard is open.
+ *
+ * With a registry a server mints only what it has leased.  Who leases is handed in, and
+ * here is what all others need to know of it, so that a lease costs an id nothing:
+ *	- A shard that is not leased is closed: its position is after all others, so that
+ *	  nobody takes one.  Nothing else says whether a shard is open.
+ *	- The common end is the first end of a lease whose shard may be open.  The horizon
+ *	  is never raised past it.
  *
  * A note about locking:
  *	- ShardState is read and written under ShardState.lock, a spinlock held for a
  *	  comparison and some stores; nothing that can fail, wait or be interrupted
  *	  happens under it.
+ *	- The common end is read and written under END_LOCK, an LWLock.  The horizon is
+ *	  raised under it, shared; the common end is lowered under it, exclusive.  So the
+ *	  one never passes the other.
  *	- The bounds are atomics that only grow.  Sessions that mint raise "latest"; the
  *	  horizon's worker raises the others.  It raises "latest" and "found_horizon"
  *	  before it publishes a first horizon.  So who reads the horizon first, as
@@ -26,14 +34,14 @@
  */
 #include "postgres.h"
 
+#include "storage/lwlock.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
 #include "utils/timestamp.h"
 
-#include "clock.h"
-#include "layout.h"
+#include "errors.h"
 #include "positions.h"
-#include "settings.h"
+#include "server.h"
 
 /* How often the log tells of a clock that is behind. */
 #define CLOCK_LOG_INTERVAL_US (10 * USECS_PER_SEC)
@@ -42,6 +50,9 @@ typedef struct PositionsState
 {
 	pg_atomic_uint64 reset_at;		  /* when the counters were set to 0 */
 	pg_atomic_uint64 log_clock_after; /* by a clock that nobody can set */
+	pg_atomic_uint32 needs_leases;	  /* nothing is minted without one */
+	pg_atomic_uint32 changes;	 /* how often shards were opened or closed */
+	TimestampTz		 common_end; /* of leases; DT_NOEND: none is needed */
 } PositionsState;
 
 StaticAssertDecl(sizeof(ShardState) <= PG_CACHE_LINE_SIZE &&
@@ -53,6 +64,9 @@ StaticAssertDecl(sizeof(ShardState) <= PG_CACHE_LINE_SIZE &&
 Bounds				  *bounds = NULL;
 static PositionsState *positions = NULL;
 PaddedShard			  *shards = NULL;
+static LWLock		  *end_lock = NULL;
+
+const Leasing *leasing = NULL;
 
 Size
 positions_shmem_size(void)
@@ -66,8 +80,10 @@ void
 positions_shmem_startup(void)
 {
 	bool  found;
+	bool  needs_leases = settings_want_leases();
 	char *start = ShmemInitStruct("snowflake", positions_shmem_size(), &found);
 
+	end_lock = &GetNamedLWLockTranche(SERVER_LOCKS)[END_LOCK].lock;
 	start = (char *) TYPEALIGN(PG_CACHE_LINE_SIZE, start);
 	bounds = (Bounds *) start;
 	positions = (PositionsState *) (start + PG_CACHE_LINE_SIZE);
@@ -81,12 +97,15 @@ positions_shmem_startup(void)
 	pg_atomic_init_u32(&bounds->are_known, false);
 	pg_atomic_init_u64(&positions->reset_at, (uint64) GetCurrentTimestamp());
 	pg_atomic_init_u64(&positions->log_clock_after, 0);
+	pg_atomic_init_u32(&positions->needs_leases, needs_leases);
+	pg_atomic_init_u32(&positions->changes, 1); /* nobody has seen it */
+	positions->common_end = needs_leases ? DT_NOBEGIN : DT_NOEND;
 	for (int64 i = 0; i <= layout_last_shard(settings_layout()); i++)
 	{
 		memset(&shards[i], 0, sizeof(PaddedShard));
 		SpinLockInit(&shards[i].state.lock);
-		shards[i].state.last = settings_want_leases() ? NEVER : -1;
-		shards[i].state.opened = shards[i].state.before = -1;
+		shards[i].state.last = needs_leases ? NEVER : -1;
+		shards[i].state.opened_with = shards[i].state.minted_before = -1;
 	}
 }
 
@@ -96,8 +115,8 @@ positions_shmem_startup(void)
 static inline int64
 last_minted(const ShardState *state)
 {
-	return state->last == NEVER || state->last == state->opened ?
-			   state->before :
+	return state->last == NEVER || state->last == state->opened_with ?
+			   state->minted_before :
 			   state->last;
 }
 
@@ -116,7 +135,7 @@ positions_open(int32 shard, int64 tick)
 	bounds_raise(&bounds->latest, tick - 1);
 	SpinLockAcquire(&state->lock);
 	if (state->last == NEVER)
-		state->last = state->opened =
+		state->last = state->opened_with =
 			layout_position(layout,
 							(int64) pg_atomic_read_u64(&bounds->latest),
 							layout_last_sequence(layout));
@@ -130,7 +149,7 @@ positions_close(int32 shard)
 	ShardState *state = &shards[shard].state;
 
 	SpinLockAcquire(&state->lock);
-	state->before = last_minted(state);
+	state->minted_before = last_minted(state);
 	state->last = NEVER;
 	SpinLockRelease(&state->lock);
 }
@@ -147,7 +166,7 @@ positions_end(int32 shard)
 
 	SpinLockAcquire(&state->lock);
 	last = last_minted(state);
-	last = Max(last, state->opened);
+	last = Max(last, state->opened_with);
 	SpinLockRelease(&state->lock);
 	return layout_position_tick(settings_layout(), last) + 1;
 }
@@ -165,6 +184,105 @@ positions_is_open(int32 shard)
 	return is_open;
 }
 
+/* --- Leases -------------------------------------------------------------------- */
+
+/* Is nothing minted without a lease? */
+bool
+positions_need_leases(void)
+{
+	return pg_atomic_read_u32(&positions->needs_leases) != 0;
+}
+
+/*
+ * If the settings ask for leases, then from now on, and until the server is restarted,
+ * nothing is minted without one.
+ *
+ * Each worker looks when it starts, as the settings may have changed while there was
+ * none, on a standby.  The horizon's does so before the first id can be minted.
+ */
+void
+positions_heed_settings(void)
+{
+	if (!settings_want_leases() || positions_need_leases())
+		return;
+	LWLockAcquire(end_lock, LW_EXCLUSIVE);
+	pg_atomic_write_u32(&positions->needs_leases, 1);
+	positions->common_end = DT_NOBEGIN;
+	LWLockRelease(end_lock);
+	for (int64 i = 0; i <= layout_last_shard(settings_layout()); i++)
+		positions_close(i);
+}
+
+/* The first tick that is not before the common end.  The caller has the lock. */
+static int64
+end_tick(void)
+{
+	return layout_first_tick_from(settings_layout(), positions->common_end);
+}
+
+/* Are ids of this tick within the leases, if these are needed? */
+bool
+positions_are_leased(int64 tick)
+{
+	bool are_leased;
+
+	LWLockAcquire(end_lock, LW_SHARED);
+	are_leased = tick < end_tick();
+	LWLockRelease(end_lock);
+	return are_leased;
+}
+
+/* Publish a horizon, as far as the leases reach. */
+void
+positions_raise_horizon(int64 tick)
+{
+	int64 end;
+
+	LWLockAcquire(end_lock, LW_SHARED);
+	end = end_tick();
+	bounds_raise(&bounds->horizon, Min(tick, end));
+	LWLockRelease(end_lock);
+}
+
+/* The leases have another common end.  The caller has the lock, exclusive. */
+void
+positions_set_common_end(TimestampTz end)
+{
+	positions->common_end = end;
+}
+
+/*
+ * Shards are closed, or about to be opened: sessions find theirs again, by the tick after
+ * the one that they mint in.
+ */
+void
+positions_note_change(void)
+{
+	(void) pg_atomic_fetch_add_u32(&positions->changes, 1);
+	pg_memory_barrier(); /* before the latest tick is read: see mint.c */
+}
+
+/* Were some, since a session that needs leases found its shards? */
+bool
+positions_have_changed(uint32 since)
+{
+	return positions_need_leases() &&
+		   since != pg_atomic_read_u32(&positions->changes);
+}
+
+/*
+ * The shards that a session mints on: those of snowflake.shards; with leases, the part of
+ * them that is leased.  Gives how many changes there had been.
+ */
+const OwnShards *
+positions_own_shards(uint32 *changes)
+{
+	if (!positions_need_leases())
+		return settings_asked_shards;
+	*changes = pg_atomic_read_u32(&positions->changes); /* and then looks */
+	return leasing->own_shards();
+}
+
 /* --- Counters ----------------------------------------------------------------- */
 
 void
@@ -173,16 +291,6 @@ positions_count_wait(int32 shard, int64 us)
 	SpinLockAcquire(&shards[shard].state.lock);
 	shards[shard].state.counters.waited_us += us;
 	SpinLockRelease(&shards[shard].state.lock);
-}
-
-/* Is it to be logged, too? */
-bool
-positions_count_clock_behind(int32 shard)
-{
-	SpinLockAcquire(&shards[shard].state.lock);
-	shards[shard].state.counters.clock_behind++;
-	SpinLockRelease(&shards[shard].state.lock);
-	return may_log_now(&positions->log_clock_after, CLOCK_LOG_INTERVAL_US);
 }
 
 void
@@ -215,4 +323,68 @@ positions_reset_counters(void)
 		SpinLockRelease(&shards[i].state.lock);
 	}
 	pg_atomic_write_u64(&positions->reset_at, (uint64) GetCurrentTimestamp());
+}
+
+/* --- A clock that is behind ------------------------------------------------------- */
+
+/*
+ * What the clock is behind, for a message.  No session has minted in the tick of
+ * the found horizon yet: ids from before the start, or of another server, may lie
+ * just before it.
+ */
+static const char *
+name_of_bound(int64 latest_tick)
+{
+	return latest_tick == (int64) pg_atomic_read_u64(&bounds->found_horizon) ?
+			   "the snowflake horizon that was found at the start" :
+			   "the last snowflake id";
+}
+
+/* A call has met one: count it, and log it. */
+void
+positions_note_clock_behind(int32 shard, int64 behind_us, int64 latest_tick)
+{
+	SpinLockAcquire(&shards[shard].state.lock);
+	shards[shard].state.counters.clock_behind++;
+	SpinLockRelease(&shards[shard].state.lock);
+	if (may_log_now(&positions->log_clock_after, CLOCK_LOG_INTERVAL_US))
+		ereport(LOG, (errmsg("clock is %s behind %s", duration_text(behind_us),
+							 name_of_bound(latest_tick)),
+					  errdetail("Calls of snowflake_nextval wait for it.")));
+}
+
+void
+positions_fail_clock_behind(TimestampTz now, int64 latest_tick,
+							int64 waited_us)
+{
+	TimestampTz latest = layout_time_of_tick(settings_layout(), latest_tick);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_SYSTEM_ERROR),
+			 errmsg("clock is %s behind %s", duration_text(latest - now),
+					name_of_bound(latest_tick)),
+			 errdetail("Ids of the times before %s may exist already. Waited "
+					   "%s for the clock; \"snowflake.clock_tolerance\" is %s.",
+					   time_text(latest), duration_text(waited_us),
+					   duration_text(settings_clock_tolerance_ms * US_PER_MS)),
+			 errhint("Check the server's time synchronization. Minting goes "
+					 "on by itself when the clock has reached %s.",
+					 time_text(latest))));
+}
+
+/* Raise an error if a call would fail because of the time, after its patience. */
+void
+positions_check_clock(bool patient)
+{
+	const Layout *layout = settings_layout();
+	int64		  horizon;
+	int64		  latest;
+	TimestampTz	  now;
+
+	bounds_read(&horizon, &latest); /* before the clock: see read_tick() */
+	now = GetCurrentTimestamp();
+	(void) present_mint_tick(layout, now);
+	if (bounds_are_known() && layout_time_of_tick(layout, latest) - now >
+								  settings_clock_tolerance_ms * US_PER_MS)
+		positions_fail_clock_behind(now, latest, 0);
 }

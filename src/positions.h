@@ -6,7 +6,8 @@
 #include "port/atomics.h"
 #include "storage/spin.h"
 
-#include "compat.h"
+#include "settings.h"
+#include "worker.h"
 
 typedef struct Bounds
 {
@@ -34,8 +35,8 @@ typedef struct ShardState
 	slock_t		  lock;
 	int64		  last; /* position of the last id; -1 before any; or NEVER */
 	ShardCounters counters;
-	int64 opened; /* what "last" was set to when the shard was opened */
-	int64 before; /* the last id's position then, or when it was closed */
+	int64 opened_with;	 /* what "last" was set to when the shard was opened */
+	int64 minted_before; /* the last id's position then, or when it was closed */
 } ShardState;
 
 /* Each in a cache line of its own, so that neighbours do not disturb. */
@@ -56,21 +57,58 @@ typedef struct ShardStats
 extern OURS Bounds		*bounds;
 extern OURS PaddedShard *shards;
 
+/*
+ * What a server with leases hands in.  It is asked only while positions_need_leases(), and
+ * not on the way of an ordinary id.
+ */
+typedef struct Leasing
+{
+	/* the shards that this session mints on; none: wait */
+	const OwnShards *(*own_shards)(void);
+
+	/* wait for a shard, or any; in a loop: see lease_wait() */
+	void (*wait)(WorkerWait *wait, int32 shard);
+
+	/* raise the error of a call that lacks a lease: see snowflake_probe() */
+	void (*check)(bool patient);
+
+	/* raise an error unless no server mints on the shard */
+	void (*check_reserved)(int32 shard);
+} Leasing;
+
+extern OURS const Leasing *leasing; /* NULL: built without leases */
+
 extern Size positions_shmem_size(void);
 extern void positions_shmem_startup(void);
 
+/* leases, as far as all need to know of them */
+extern bool				positions_need_leases(void);
+extern bool				positions_are_leased(int64 tick);
+extern bool				positions_have_changed(uint32 since);
+extern const OwnShards *positions_own_shards(uint32 *changes);
+extern void				positions_raise_horizon(int64 tick);
+extern void				positions_heed_settings(void);
+
 /* for the worker that leases shards */
+extern void	 positions_set_common_end(TimestampTz end);
+extern void	 positions_note_change(void);
 extern void	 positions_open(int32 shard, int64 tick);
 extern void	 positions_close(int32 shard);
 extern int64 positions_end(int32 shard);
 
 extern bool positions_is_open(int32 shard);
 extern void positions_count_wait(int32 shard, int64 us);
-extern bool positions_count_clock_behind(int32 shard);
 
 extern void		   positions_read(int32 shard, ShardStats *stats);
 extern TimestampTz positions_reset_at(void);
 extern void		   positions_reset_counters(void);
+
+/* of a clock that is behind; the last one for snowflake_probe() */
+extern void positions_note_clock_behind(int32 shard, int64 behind_us,
+										int64 latest_tick);
+extern void positions_fail_clock_behind(TimestampTz now, int64 latest_tick,
+										int64 waited_us);
+extern void positions_check_clock(bool patient);
 
 /* The ordered read: see positions.c. */
 static inline void

@@ -53,8 +53,6 @@
 
 #include "clock.h"
 #include "errors.h"
-#include "identity.h"
-#include "record.h"
 #include "server.h"
 #include "settings.h"
 

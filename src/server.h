@@ -5,7 +5,6 @@
 #ifndef SNOWFLAKE_SERVER_H
 #define SNOWFLAKE_SERVER_H
 
-#include "layout.h"
 #include "record.h"
 
 /* The LWLocks in shared memory, each for one file. */
@@ -15,7 +14,7 @@ enum
 	SERVER_LOCK,
 	HORIZON_LOCK,
 	MARK_LOCK,
-	LEASE_LOCK,
+	END_LOCK,
 	SERVER_LOCK_COUNT
 };
 

@@ -26,7 +26,6 @@
 #include "storage/shmem.h"
 #include "storage/spin.h"
 
-#include "compat.h"
 #include "positions.h"
 #include "sessions.h"
 

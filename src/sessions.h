@@ -5,7 +5,6 @@
 #include "port/atomics.h"
 #include "storage/spin.h"
 
-#include "compat.h"
 #include "settings.h"
 
 /* Before all ids, in a tick that never is. */

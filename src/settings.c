@@ -26,8 +26,6 @@
 #include "miscadmin.h"
 #include "utils/guc.h"
 
-#include "compat.h"
-#include "conninfo.h"
 #include "errors.h"
 #include "settings.h"
 #include "shards.h"
@@ -73,6 +71,9 @@ static char			 layout_in_full[LAYOUT_TEXT_SIZE];
 const OwnShards		*settings_asked_shards;
 uint32				 settings_shards_changes = 0;
 
+/* what is wrong with a registry's connection string; NULL: built without leases */
+static const char *(*find_registry_fault)(const char *text);
+
 /* the registry that leases: the last one that was set since the server started */
 static char *registry_in_use;
 
@@ -111,6 +112,18 @@ assign_layout(const char *text, void *parsed)
 	layout_format(setting_layout, layout_in_full, sizeof(layout_in_full));
 }
 
+/* --- Leases, in a library that was built without them ------------------- */
+
+static bool
+refuse_leases(void)
+{
+	GUC_check_errdetail("This library was built without leases.");
+	GUC_check_errhint("Give each server shards of its own in "
+					  "\"snowflake.shards\", and leave \"snowflake.registry\" "
+					  "empty; or build with make LEASES=yes.");
+	return false;
+}
+
 /* --- snowflake.shards --------------------------------------------------- */
 
 static bool
@@ -133,6 +146,8 @@ check_shards(char **text, void **parsed, GucSource source)
 						  last_shard);
 		return false;
 	}
+	if (automatic > 0 && find_registry_fault == NULL)
+		return refuse_leases();
 	for (int shard = 0; shard <= last_shard; shard++)
 		count += mine[shard];
 	own = guc_malloc(LOG, offsetof(OwnShards, shard) + count * sizeof(int32));
@@ -162,11 +177,16 @@ assign_shards(const char *text, void *parsed)
 static bool
 check_registry(char **text, void **parsed, GucSource source)
 {
-	const char *fault = conninfo_fault(*text);
+	const char *fault;
 
-	if (fault == NULL)
+	if ((*text)[0] == '\0')
 		return true;
 	GUC_check_errmsg("invalid value for parameter \"%s\"", SETTING_REGISTRY);
+	if (find_registry_fault == NULL)
+		return refuse_leases();
+	fault = find_registry_fault(*text);
+	if (fault == NULL)
+		return true;
 	GUC_check_errdetail("The value is not a connection string. %s It is not "
 						"repeated here, because it may have a password.",
 						fault);
@@ -216,10 +236,11 @@ asked_for(const char *name)
 
 /* Called while the library is being preloaded, and only then. */
 void
-settings_define(void)
+settings_define(const char *(*registry_fault)(const char *text))
 {
 	const char *asked[lengthof(names)];
 
+	find_registry_fault = registry_fault;
 	for (int i = 0; i < lengthof(names); i++)
 		asked[i] = asked_for(names[i]);
 

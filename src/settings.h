@@ -38,7 +38,7 @@ extern OURS char *settings_shards_text;
 extern OURS const OwnShards *settings_asked_shards;
 extern OURS uint32			 settings_shards_changes;
 
-extern void settings_define(void);
+extern void settings_define(const char *(*registry_fault)(const char *text));
 
 extern bool			 settings_preloaded(void);
 extern const Layout *settings_layout(void);

@@ -6,9 +6,8 @@
  * One statement has one mark, and one of each list of shards.  A STABLE function may be
  * called for each row, and the mark moves.  Then a row above one mark would be skipped,
  * and one with a greater id, below the next mark, read.  So the first call in a
- * statement gives it a number, in the copy of the snapshot that it has to itself, in a
- * field that the server sets to 0 there and does not read; and later calls find the mark
- * by that.  Nothing else lives as long: a snapshot's address is soon another one's, two
+ * statement gives it a number, in the copy of the snapshot that it has to itself: see
+ * STATEMENT_NUMBER.  Later calls find the mark by that.  Nothing else lives as long: a snapshot's address is soon another one's, two
  * statements in a loop have equal snapshots, a statement has several calls, and a
  * reference to the snapshot would keep VACUUM from rows.
  *
@@ -33,11 +32,9 @@
 #include "utils/timestamp.h"
 
 #include "clock.h"
-#include "layout.h"
 #include "mark.h"
 #include "server.h"
 #include "sessions.h"
-#include "settings.h"
 #include "shards.h"
 
 PG_FUNCTION_INFO_V1(snowflake_settled);
@@ -181,13 +178,24 @@ place_for_mark(Snapshot snapshot, const OwnShards *shards)
 	return mark;
 }
 
-/* The statement that has the snapshot. */
+/*
+ * Where a statement's number is, in its own snapshot.  That this is ours to write:
+ *	- The server counts completed transactions there to see whether one of its own few,
+ *	  static snapshots can be used again.  Nothing else reads it.
+ *	- mark_of() makes sure that this is none of them: it is what CopySnapshot() made, which
+ *	  sets the field to 0, no number; and who is sent a snapshot does not get the field.
+ *	- Each statement pushes a snapshot of its own.  Who shares it, as the statements of
+ *	  a STABLE function, shall have the same mark.
+ */
+#define STATEMENT_NUMBER(snapshot) ((snapshot)->snapXactCompletionCount)
+
+/* The statement that has the snapshot; it gets a number if it has none. */
 static uint64
 statement_of(Snapshot snapshot)
 {
-	if (snapshot->snapXactCompletionCount == 0)
-		snapshot->snapXactCompletionCount = ++statements;
-	return snapshot->snapXactCompletionCount;
+	if (STATEMENT_NUMBER(snapshot) == 0)
+		STATEMENT_NUMBER(snapshot) = ++statements;
+	return STATEMENT_NUMBER(snapshot);
 }
 
 static int64

@@ -87,6 +87,13 @@ result_rows(FunctionCallInfo fcinfo, const Oid *types, int ntypes)
 	return result;
 }
 
+/* NULL if the time is infinite, as one is that nobody knows. */
+void
+row_add_time(Row *row, TimestampTz time)
+{
+	row_add_if(row, !TIMESTAMP_NOT_FINITE(time), TimestampTzGetDatum(time));
+}
+
 /* NULL stands for itself. */
 void
 row_add_text(Row *row, const char *text)

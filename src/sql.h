@@ -30,6 +30,7 @@ row_add(Row *row, Datum value)
 }
 
 extern void row_add_text(Row *row, const char *text);
+extern void row_add_time(Row *row, TimestampTz time);
 
 /* "types" are those of the columns that the caller fills. */
 extern TupleDesc	  result_row(FunctionCallInfo fcinfo, const Oid *types,

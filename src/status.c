@@ -18,16 +18,12 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
-#include "compat.h"
 #include "errors.h"
 #include "horizon.h"
-#include "layout.h"
-#include "lease_wait.h"
 #include "mint.h"
 #include "positions.h"
 #include "server.h"
 #include "sessions.h"
-#include "settings.h"
 #include "sql.h"
 
 PG_FUNCTION_INFO_V1(snowflake_layouts);
@@ -37,8 +33,6 @@ PG_FUNCTION_INFO_V1(snowflake_stat_reset);
 PG_FUNCTION_INFO_V1(snowflake_horizon);
 PG_FUNCTION_INFO_V1(snowflake_is_before_horizon);
 PG_FUNCTION_INFO_V1(snowflake_probe);
-PG_FUNCTION_INFO_V1(snowflake_leases);
-PG_FUNCTION_INFO_V1(snowflake_lease_status);
 
 static Datum
 interval_of(int64 us)
@@ -47,13 +41,6 @@ interval_of(int64 us)
 
 	interval->time = us;
 	return IntervalPGetDatum(interval);
-}
-
-/* NULL if the time is infinite, as one is that nobody knows. */
-static void
-row_add_time(Row *row, TimestampTz time)
-{
-	row_add_if(row, !TIMESTAMP_NOT_FINITE(time), TimestampTzGetDatum(time));
 }
 
 /* --- Layouts -------------------------------------------------------------- */
@@ -207,6 +194,13 @@ check_clone(bool patient)
 	server_check_clone();
 }
 
+static void
+check_leases(bool patient)
+{
+	if (positions_need_leases())
+		leasing->check(patient);
+}
+
 /*
  * On what minting depends, in the order in which one hinders the next.  Each check
  * raises the error that a call of snowflake_nextval() raises because of it: if "patient",
@@ -220,8 +214,8 @@ static const struct
 } areas[] = {
 	{"worker", horizon_check_worker}, {"horizon", horizon_check},
 	{"layout", check_layout},		  {"clone", check_clone},
-	{"clock", mint_check_clock},	  {"shards", mint_check_shards},
-	{"leases", lease_check},
+	{"clock", positions_check_clock}, {"shards", mint_check_shards},
+	{"leases", check_leases},
 };
 
 /* Raise the error that a call raises because of an area. */
@@ -239,27 +233,6 @@ snowflake_probe(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* The error that a check raises, without its patience; NULL: none. */
-static ErrorData *
-caught(void (*check)(bool patient))
-{
-	MemoryContext context = CurrentMemoryContext;
-	ErrorData *volatile error = NULL;
-
-	PG_TRY();
-	{
-		check(false);
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(context);
-		error = CopyErrorData();
-		FlushErrorState();
-	}
-	PG_END_TRY();
-	return error;
-}
-
 /* The first area that hinders minting, with its error; "ok": none. */
 static const char *
 find_hindrance(ErrorData **error)
@@ -269,7 +242,7 @@ find_hindrance(ErrorData **error)
 		return "standby";
 	for (int i = 0; i < lengthof(areas); i++)
 	{
-		*error = caught(areas[i].check);
+		*error = caught_error(areas[i].check);
 		if (*error != NULL)
 			return areas[i].area;
 	}
@@ -336,122 +309,4 @@ snowflake_is_before_horizon(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(
 		layout_time_of_tick(layout, layout_tick(layout, PG_GETARG_INT64(0))) <=
 		server.horizon);
-}
-
-/* --- Leases --------------------------------------------------------------------- */
-
-static bool
-is_held(const LeaseTable *table, int32 shard)
-{
-	for (int i = 0; i < table->count; i++)
-	{
-		if (table->held[i].lease.shard == shard)
-			return true;
-	}
-	return false;
-}
-
-/* The shards that this server has leased, and those that it cannot get. */
-Datum
-snowflake_leases(PG_FUNCTION_ARGS)
-{
-	static const Oid columns[] = {INT4OID, BOOLOID, TIMESTAMPTZOID,
-								  TIMESTAMPTZOID, TEXTOID};
-	LeaseTable		*now;
-	ReturnSetInfo	*result;
-
-	(void) settings_layout();
-	now = leases_copy();
-	result = result_rows(fcinfo, columns, lengthof(columns));
-	for (int i = 0; i < now->count; i++)
-	{
-		const Lease *lease = &now->held[i].lease;
-		Row			 row = {0};
-
-		row_add(&row, Int32GetDatum(lease->shard));
-		row_add(&row, BoolGetDatum(true));
-		row_add_time(&row, lease->from);
-		row_add_time(&row, lease->until);
-		row_add_text(&row, NULL);
-		put_row(result, &row);
-	}
-	for (int i = 0; i < now->report.refusals; i++)
-	{
-		const Refusal *refusal = &now->report.refusal[i];
-		Row			   row = {0};
-
-		if (refusal->shard == ANY_SHARD || is_held(now, refusal->shard))
-			continue;
-		row_add(&row, Int32GetDatum(refusal->shard));
-		row_add(&row, BoolGetDatum(false));
-		row_add_time(&row, DT_NOBEGIN);
-		row_add_time(&row, refusal->until);
-		row_add_text(&row, refusal->other[0] != '\0' ? refusal->other : NULL);
-		put_row(result, &row);
-	}
-	return (Datum) 0;
-}
-
-/* The last loss, for people; NULL: there was none. */
-static const char *
-describe_last_loss(const LeaseTable *table)
-{
-	const LeaseLoss *loss;
-
-	if (table->losses == 0)
-		return NULL;
-	loss = &table->loss[(table->losses - 1) % LEASE_MAX_LOSSES];
-	if (loss->lease.shard == ANY_SHARD)
-		return loss->what;
-	return psprintf("shard %d, from %s until %s: %s", loss->lease.shard,
-					time_text(loss->lease.from), time_text(loss->lease.until),
-					loss->what);
-}
-
-/* What the worker that leases shards knows of the registry. */
-Datum
-snowflake_lease_status(PG_FUNCTION_ARGS)
-{
-	static const Oid   columns[] = {TEXTOID,		TEXTOID,		INT4OID,
-									TIMESTAMPTZOID, TIMESTAMPTZOID, FLOAT8OID,
-									TEXTOID,		INT4OID,		TEXTOID,
-									BOOLOID,		TEXTOID,		TEXTOID};
-	TupleDesc		   type = result_row(fcinfo, columns, lengthof(columns));
-	LeaseTable		  *now;
-	const LeaseReport *report;
-	const char		  *failure;
-	bool			   has_answered;
-	ErrorData		  *error = NULL;
-	Row				   row = {0};
-
-	(void) settings_layout();
-	now = leases_copy();
-	report = &now->report;
-	failure = lease_failure_code(&report->failure);
-	has_answered = report->answered_at != 0;
-	if (!RecoveryInProgress())
-		error = caught(lease_check);
-	row_add_text(&row, !leases_are_on()					? "off" :
-					   RecoveryInProgress()				? "standby" :
-					   now->count == 0					? "none" :
-					   now->end > GetCurrentTimestamp() ? "held" :
-														  "ended");
-	row_add_text(&row, now->holder != 0 ? number_text(now->holder) : NULL);
-	row_add(&row, Int32GetDatum(now->count));
-	row_add_time(&row, now->end);
-	row_add_if(&row, has_answered, TimestampTzGetDatum(report->answered_at));
-	row_add_if(&row, has_answered,
-			   Float8GetDatum(lease_clock_ahead_us(report) / 1e6));
-	row_add_text(&row, failure != NULL ? report->failure.text :
-					   error != NULL   ? error->message :
-										 NULL);
-	row_add(&row, Int32GetDatum(now->losses));
-	row_add_text(&row, describe_last_loss(now));
-	row_add(&row, BoolGetDatum(settings_leave_registry()));
-	row_add_text(&row, failure);
-	row_add_text(&row, failure != NULL ?
-						   lease_failure_way_out(&report->failure) :
-					   error != NULL ? error->hint :
-									   NULL);
-	PG_RETURN_DATUM(row_datum(type, &row));
 }

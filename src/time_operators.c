@@ -40,7 +40,6 @@
 #include "utils/timestamp.h"
 
 #include "compat.h"
-#include "layout.h"
 #include "server.h"
 #include "sql.h"
 

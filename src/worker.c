@@ -144,6 +144,14 @@ worker_wait(Worker *worker, WorkerWait *wait, WaitName *event)
 	wait->waited_us += wait_outside_locks(WAIT_US, event, &worker->attempted);
 }
 
+/* What was waited for has come.  Gives how long that took. */
+int64
+worker_end_wait(const WorkerWait *wait)
+{
+	ConditionVariableCancelSleep();
+	return wait->waited_us;
+}
+
 /* Raise an error if there is no worker; with patience, if it does not come back. */
 void
 worker_check(Worker *worker, bool patient)
@@ -158,5 +166,5 @@ worker_check(Worker *worker, bool patient)
 	(void) worker_begin_wait(worker, &wait);
 	while (worker->latch == NULL)
 		worker_wait(worker, &wait, &event);
-	ConditionVariableCancelSleep();
+	(void) worker_end_wait(&wait);
 }

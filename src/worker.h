@@ -34,9 +34,10 @@ extern void worker_begin(Worker *worker, void (*forget)(void));
 extern void worker_end_attempt(Worker *worker);
 
 /* for sessions */
-extern void worker_wake(const Worker *worker);
-extern bool worker_begin_wait(Worker *worker, WorkerWait *wait);
-extern void worker_wait(Worker *worker, WorkerWait *wait, WaitName *event);
-extern void worker_check(Worker *worker, bool patient);
+extern void	 worker_wake(const Worker *worker);
+extern bool	 worker_begin_wait(Worker *worker, WorkerWait *wait);
+extern void	 worker_wait(Worker *worker, WorkerWait *wait, WaitName *event);
+extern int64 worker_end_wait(const WorkerWait *wait);
+extern void	 worker_check(Worker *worker, bool patient);
 
 #endif /* SNOWFLAKE_WORKER_H */

@@ -10,9 +10,6 @@
 #define LEASE_MAX_REFUSALS 64
 #define LEASE_MAX_LOSSES 16
 
-/* In place of a shard: none in particular, or any that the session asks for. */
-#define ANY_SHARD (-1)
-
 typedef enum LeaseKind
 {
 	GIVEN_BACK, /* or taken away */
@@ -93,7 +90,7 @@ typedef struct LeaseLoss
 	"snowflake_audit(), and look for the same ids on the other server."
 
 /* What the worker tells of its last attempt to reach the registry. */
-typedef struct LeaseReport
+typedef struct LeaseOutcome
 {
 	TimestampTz		answered_at; /* by the registry's clock; 0: never; ... */
 	int64			asked_us;	 /* ... between these, by this server's ... */
@@ -101,7 +98,7 @@ typedef struct LeaseReport
 	int				refusals;
 	Refusal			refusal[LEASE_MAX_REFUSALS];
 	RegistryFailure failure; /* of the last attempt */
-} LeaseReport;
+} LeaseOutcome;
 
 /* Is a shard reserved in the registry, so that no server leases it? */
 typedef enum Reservation

@@ -9,8 +9,7 @@
  *
  * A lease costs a minted id nothing:
  *
- *	- Its end.  The common end is the first end of a lease whose shard may be
- *	  open.  The horizon is never raised past the common end.
+ *	- Its end.  The horizon is never raised past the common end: see positions.c.
  *	- Its beginning.  A shard is opened when the clock has reached that, with a
  *	  last position just before it: see positions.c.
  *	- A shard that is not leased is closed.  A session that meets one waits for its
@@ -21,11 +20,10 @@
  * each tick if a shard was opened or closed since: see mint.c.
  *
  * A note about locking:
- *	- LeaseTable is read and written under lease_lock, an LWLock, but for "is_on",
- *	  "changes" and "asked", which are atomics, and "worker": see worker.c.
- *	- The horizon is raised under lease_lock, shared; the common end is lowered
- *	  under it, exclusive.  So the one never passes the other.
- *	- A shard's spinlock may be taken while lease_lock is held; nothing waits with
+ *	- LeaseTable is read and written under END_LOCK, that of the common end, which is
+ *	  of the same leases; but for "asked", which is an atomic, and "worker": see
+ *	  worker.c.
+ *	- A shard's spinlock may be taken while that is held; nothing waits with
  *	  it.
  *
  *-------------------------------------------------------------------------
@@ -37,21 +35,16 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "clock.h"
-#include "layout.h"
 #include "lease_table.h"
-#include "positions.h"
 #include "server.h"
-#include "settings.h"
 #include "shards.h"
 
 static LeaseTable *table = NULL;
 static bool		  *reserved = NULL; /* for each shard, behind the table */
-static LWLock	  *lease_lock = NULL;
+static LWLock	  *end_lock = NULL;
 
-/* "changes" when this session found its shards last, and what it found. */
-static uint32	  my_changes = 0;
-static OwnShards *my_shards = NULL;
+/* What this session found when it looked for its shards last. */
+static OwnShards *leased_shards = NULL;
 
 /* How many shards the layout has. */
 static Size
@@ -77,83 +70,40 @@ void
 leases_shmem_startup(void)
 {
 	bool found;
-	bool on = settings_want_leases();
 
-	lease_lock = &GetNamedLWLockTranche(SERVER_LOCKS)[LEASE_LOCK].lock;
+	end_lock = &GetNamedLWLockTranche(SERVER_LOCKS)[END_LOCK].lock;
 	table = ShmemInitStruct("snowflake leases", leases_shmem_size(), &found);
 	reserved = (bool *) table + table_size();
 	if (found)
 		return;
 	memset(table, 0, leases_shmem_size());
-	pg_atomic_init_u32(&table->is_on, on);
-	pg_atomic_init_u32(&table->changes, 1); /* nobody has seen it */
 	pg_atomic_init_u32(&table->asked, 0);
-	table->end = on ? DT_NOBEGIN : DT_NOEND;
+	table->end = DT_NOBEGIN;
 	worker_shmem_startup(&table->worker);
-}
-
-/* --- The common end, and the horizon ---------------------------------------- */
-
-/* Is nothing minted without a lease? */
-bool
-leases_are_on(void)
-{
-	return pg_atomic_read_u32(&table->is_on) != 0;
-}
-
-/* The first tick that is not before the common end.  The caller has the lock. */
-static int64
-end_tick(void)
-{
-	return layout_first_tick_from(settings_layout(), table->end);
-}
-
-/* Are ids of this tick within the leases? */
-bool
-leases_cover(int64 tick)
-{
-	bool covers;
-
-	LWLockAcquire(lease_lock, LW_SHARED);
-	covers = tick < end_tick();
-	LWLockRelease(lease_lock);
-	return covers;
-}
-
-/* Publish a horizon, as far as the leases reach. */
-void
-leases_raise_horizon(int64 tick)
-{
-	int64 end;
-
-	LWLockAcquire(lease_lock, LW_SHARED);
-	end = end_tick();
-	bounds_raise(&bounds->horizon, Min(tick, end));
-	LWLockRelease(lease_lock);
 }
 
 /* --- What the worker writes --------------------------------------------------- */
 
 /*
- * What the worker reported last is no reason any more for a shard that is not
- * leased: it gives all shards back, or has other settings.  Wait for a report.
+ * The last attempt is no reason any more for a shard that is not leased: the worker
+ * gives all shards back, or has other settings.  Wait for another one.
  */
 void
-leases_forget_report(void)
+leases_forget_outcome(void)
 {
-	LWLockAcquire(lease_lock, LW_EXCLUSIVE);
+	LWLockAcquire(end_lock, LW_EXCLUSIVE);
 	table->ended_us = 0;
-	LWLockRelease(lease_lock);
+	LWLockRelease(end_lock);
 }
 
 /* A worker has come, or goes: what the one before it found does not count. */
 static void
 forget_failure(void)
 {
-	LWLockAcquire(lease_lock, LW_EXCLUSIVE);
+	LWLockAcquire(end_lock, LW_EXCLUSIVE);
 	table->ended_us = 0;
-	table->report.failure.kind = REGISTRY_ANSWERED;
-	LWLockRelease(lease_lock);
+	table->outcome.failure.kind = REGISTRY_ANSWERED;
+	LWLockRelease(end_lock);
 }
 
 void
@@ -167,26 +117,6 @@ bool
 leases_take_request(void)
 {
 	return pg_atomic_exchange_u32(&table->asked, 0) != 0;
-}
-
-/*
- * If the settings name a registry, then from now on, and until the server is
- * restarted, nothing is minted without a lease.
- *
- * Each worker looks when it starts, as the settings may have changed while there was
- * none, on a standby.  The horizon's does so before the first id can be minted.
- */
-void
-leases_heed_settings(void)
-{
-	if (!settings_want_leases() || leases_are_on())
-		return;
-	LWLockAcquire(lease_lock, LW_EXCLUSIVE);
-	pg_atomic_write_u32(&table->is_on, 1);
-	table->end = DT_NOBEGIN;
-	LWLockRelease(lease_lock);
-	for (int32 shard = 0; shard < shards_count(); shard++)
-		positions_close(shard);
 }
 
 static int
@@ -254,7 +184,7 @@ write_table(const LeaseRecord *record, bool is_on_disk)
 	HeldLease *before = memcpy(palloc(size + 1), table->held, size);
 	int		   nbefore = table->count;
 
-	LWLockAcquire(lease_lock, LW_EXCLUSIVE);
+	LWLockAcquire(end_lock, LW_EXCLUSIVE);
 	table->holder = record->caller.holder;
 	table->count = 0;
 	table->end = DT_NOEND;
@@ -279,7 +209,8 @@ write_table(const LeaseRecord *record, bool is_on_disk)
 	}
 	if (TIMESTAMP_IS_NOEND(table->end))
 		table->end = DT_NOBEGIN;
-	LWLockRelease(lease_lock);
+	positions_set_common_end(table->end);
+	LWLockRelease(end_lock);
 	pfree(before);
 }
 
@@ -332,8 +263,7 @@ leases_publish(const LeaseRecord *record, bool is_on_disk)
 	opens = is_on_disk && has_to_open();
 	if (!closed && !opens)
 		return;
-	(void) pg_atomic_fetch_add_u32(&table->changes, 1);
-	pg_memory_barrier(); /* before the latest tick is read: see mint.c */
+	positions_note_change();
 	if (opens)
 		open_counted();
 	ConditionVariableBroadcast(&table->worker.attempted);
@@ -341,35 +271,35 @@ leases_publish(const LeaseRecord *record, bool is_on_disk)
 
 /* An attempt has ended. */
 void
-leases_report(const LeaseReport *report)
+leases_end_attempt(const LeaseOutcome *outcome)
 {
 	int64 now_us = steady_clock_us();
 
-	LWLockAcquire(lease_lock, LW_EXCLUSIVE);
-	table->report = *report;
+	LWLockAcquire(end_lock, LW_EXCLUSIVE);
+	table->outcome = *outcome;
 	table->ended_us = now_us;
-	LWLockRelease(lease_lock);
+	LWLockRelease(end_lock);
 	worker_end_attempt(&table->worker);
 }
 
 void
 leases_note_loss(const LeaseLoss *loss)
 {
-	LWLockAcquire(lease_lock, LW_EXCLUSIVE);
+	LWLockAcquire(end_lock, LW_EXCLUSIVE);
 	table->loss[table->losses++ % LEASE_MAX_LOSSES] = *loss;
-	LWLockRelease(lease_lock);
+	LWLockRelease(end_lock);
 }
 
 /* The registry says which shards it has reserved; NULL: too many to tell. */
 void
 leases_note_reserved(const bool *of_registry)
 {
-	LWLockAcquire(lease_lock, LW_EXCLUSIVE);
+	LWLockAcquire(end_lock, LW_EXCLUSIVE);
 	table->reservation =
 		of_registry != NULL ? RESERVED_YES : RESERVED_TOO_MANY;
 	if (of_registry != NULL)
 		memcpy(reserved, of_registry, shards_count());
-	LWLockRelease(lease_lock);
+	LWLockRelease(end_lock);
 }
 
 /* --- What sessions read -------------------------------------------------------- */
@@ -394,10 +324,10 @@ leases_copy(void)
 	LeaseTable *copy;
 	Size		size;
 
-	LWLockAcquire(lease_lock, LW_SHARED);
+	LWLockAcquire(end_lock, LW_SHARED);
 	size = offsetof(LeaseTable, held) + table->count * sizeof(HeldLease);
 	copy = memcpy(palloc(size), table, size);
-	LWLockRelease(lease_lock);
+	LWLockRelease(end_lock);
 	return copy;
 }
 
@@ -407,22 +337,15 @@ leases_reservation(int32 shard)
 {
 	Reservation answer;
 
-	LWLockAcquire(lease_lock, LW_SHARED);
-	if (table->report.failure.kind != REGISTRY_ANSWERED)
+	LWLockAcquire(end_lock, LW_SHARED);
+	if (table->outcome.failure.kind != REGISTRY_ANSWERED)
 		answer = RESERVED_UNKNOWN;
 	else if (table->reservation == RESERVED_YES && !reserved[shard])
 		answer = RESERVED_NOT;
 	else
 		answer = table->reservation;
-	LWLockRelease(lease_lock);
+	LWLockRelease(end_lock);
 	return answer;
-}
-
-/* Was a shard opened or closed since this session found its shards? */
-bool
-leases_have_changed(void)
-{
-	return my_changes != pg_atomic_read_u32(&table->changes);
 }
 
 /*
@@ -434,10 +357,7 @@ leases_own_shards(void)
 {
 	OwnShards *own;
 
-	if (!leases_are_on())
-		return settings_asked_shards;
-	my_changes = pg_atomic_read_u32(&table->changes);
-	LWLockAcquire(lease_lock, LW_SHARED);
+	LWLockAcquire(end_lock, LW_SHARED);
 	own =
 		MemoryContextAlloc(TopMemoryContext, offsetof(OwnShards, shard) +
 												 table->count * sizeof(int32));
@@ -449,10 +369,10 @@ leases_own_shards(void)
 		if (settings_ask_for(shard) && table->held[i].is_counted)
 			own->shard[own->count++] = shard;
 	}
-	LWLockRelease(lease_lock);
-	if (my_shards != NULL)
-		pfree(my_shards);
-	my_shards = own;
+	LWLockRelease(end_lock);
+	if (leased_shards != NULL)
+		pfree(leased_shards);
+	leased_shards = own;
 	return own;
 }
 

@@ -3,8 +3,7 @@
 #define SNOWFLAKE_LEASE_TABLE_H
 
 #include "lease_record.h"
-#include "settings.h"
-#include "worker.h"
+#include "positions.h"
 
 typedef struct HeldLease
 {
@@ -14,14 +13,12 @@ typedef struct HeldLease
 
 typedef struct LeaseTable
 {
-	pg_atomic_uint32 is_on;	  /* nothing is minted without a lease */
-	pg_atomic_uint32 changes; /* how often shards were opened or closed */
-	pg_atomic_uint32 asked;	  /* a session wants an attempt */
+	pg_atomic_uint32 asked; /* a session wants an attempt */
 	Worker			 worker;
-	TimestampTz		 end;	   /* the common one; DT_NOEND: without leases */
+	TimestampTz		 end;	   /* the common one; DT_NOBEGIN: of none */
 	int64			 ended_us; /* the last attempt, by a steady clock */
 	uint64			 holder;   /* 0: none yet */
-	LeaseReport		 report;
+	LeaseOutcome	 outcome;
 	int				 losses; /* the last ones are in "loss" */
 	LeaseLoss		 loss[LEASE_MAX_LOSSES];
 	Reservation		 reservation; /* RESERVED_YES: the list is there */
@@ -33,28 +30,19 @@ extern Size leases_shmem_size(void);
 extern void leases_shmem_startup(void);
 
 /* for sessions */
-extern bool				leases_are_on(void);
-extern bool				leases_cover(int64 tick);
 extern const OwnShards *leases_own_shards(void);
-extern bool				leases_have_changed(void);
 extern Worker		   *leases_worker(void);
 extern void				leases_ask(void);
 extern Reservation		leases_reservation(int32 shard);
 extern LeaseTable	   *leases_copy(void);
 extern char			   *leases_text(const int32 *shard, int count);
 
-/* for the horizon's worker */
-extern void leases_raise_horizon(int64 tick);
-
-/* for both workers */
-extern void leases_heed_settings(void);
-
 /* for the worker that leases, alone */
 extern void leases_begin_worker(void);
 extern bool leases_take_request(void);
 extern void leases_publish(const LeaseRecord *record, bool is_on_disk);
-extern void leases_report(const LeaseReport *report);
-extern void leases_forget_report(void);
+extern void leases_end_attempt(const LeaseOutcome *outcome);
+extern void leases_forget_outcome(void);
 extern void leases_note_loss(const LeaseLoss *loss);
 extern void leases_note_reserved(const bool *reserved);
 

@@ -14,6 +14,7 @@
  */
 #include "postgres.h"
 
+#include "access/xlog.h"
 #include "catalog/pg_authid_d.h"
 #include "common/string.h"
 #include "miscadmin.h"
@@ -22,11 +23,8 @@
 
 #include "errors.h"
 #include "horizon.h"
-#include "layout.h"
 #include "lease_wait.h"
-#include "positions.h"
 #include "server.h"
-#include "settings.h"
 
 /* An attempt that ended so lately tells a caller what another would. */
 #define FRESH_US USECS_PER_SEC
@@ -136,13 +134,13 @@ report_registry(const RegistryFailure *failure, TimestampTz end)
  * shard the server held before does not matter.
  */
 static const Refusal *
-find_refusal(const LeaseReport *report, int32 shard)
+find_refusal(const LeaseOutcome *outcome, int32 shard)
 {
 	const Refusal *found = NULL;
 
-	for (int i = 0; i < report->refusals; i++)
+	for (int i = 0; i < outcome->refusals; i++)
 	{
-		const Refusal *refusal = &report->refusal[i];
+		const Refusal *refusal = &outcome->refusal[i];
 
 		if (refusal->shard == shard)
 			return refusal;
@@ -252,15 +250,15 @@ report_refusal(const LeaseTable *table, const Refusal *refusal)
 
 /* The least and the most that it can be now by the registry's clock. */
 static TimestampTz
-least_in_registry(const LeaseReport *report)
+least_in_registry(const LeaseOutcome *outcome)
 {
-	return report->answered_at + steady_clock_us() - report->answered_us;
+	return outcome->answered_at + steady_clock_us() - outcome->answered_us;
 }
 
 static TimestampTz
-most_in_registry(const LeaseReport *report)
+most_in_registry(const LeaseOutcome *outcome)
 {
-	return report->answered_at + steady_clock_us() - report->asked_us;
+	return outcome->answered_at + steady_clock_us() - outcome->asked_us;
 }
 
 /*
@@ -268,20 +266,20 @@ most_in_registry(const LeaseReport *report)
  * that was late is no fault of a clock.
  */
 int64
-lease_clock_ahead_us(const LeaseReport *report)
+lease_clock_ahead_us(const LeaseOutcome *outcome)
 {
 	TimestampTz now = GetCurrentTimestamp();
-	TimestampTz least = least_in_registry(report);
-	TimestampTz most = most_in_registry(report);
+	TimestampTz least = least_in_registry(outcome);
+	TimestampTz most = most_in_registry(outcome);
 
 	return now > most ? now - most : now < least ? now - least : 0;
 }
 
 /* "5 s ahead of", of this server's clock and the registry's. */
 static char *
-describe_clock(const LeaseReport *report)
+describe_clock(const LeaseOutcome *outcome)
 {
-	int64 ahead_us = lease_clock_ahead_us(report);
+	int64 ahead_us = lease_clock_ahead_us(outcome);
 
 	return psprintf("%s %s", duration_text(ahead_us),
 					ahead_us < 0 ? "behind" : "ahead of");
@@ -289,7 +287,7 @@ describe_clock(const LeaseReport *report)
 
 /* The clock is not within the lease, and the registry answers. */
 static void
-report_clock(const LeaseReport *report, TimestampTz now, TimestampTz bound)
+report_clock(const LeaseOutcome *outcome, TimestampTz now, TimestampTz bound)
 {
 	bool is_ahead = now >= bound;
 
@@ -301,13 +299,13 @@ report_clock(const LeaseReport *report, TimestampTz now, TimestampTz bound)
 			 errdetail("The lease %s at %s, and the clock is at %s, %s the "
 					   "registry's.",
 					   is_ahead ? "ends" : "begins", time_text(bound),
-					   time_text(now), describe_clock(report)),
+					   time_text(now), describe_clock(outcome)),
 			 errhint(CLOCK_HINT)));
 }
 
 /* The lease is over, and its renewal came too late. */
 static void
-report_late(const LeaseReport *report, TimestampTz end)
+report_late(const LeaseOutcome *outcome, TimestampTz end)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_SYSTEM_ERROR),
@@ -315,7 +313,7 @@ report_late(const LeaseReport *report, TimestampTz end)
 					"renewed"),
 			 errdetail("It ended at %s. The registry's last answer took %s.",
 					   time_text(end),
-					   duration_text(report->answered_us - report->asked_us)),
+					   duration_text(outcome->answered_us - outcome->asked_us)),
 			 errhint("Minting goes on by itself when an answer comes in time. "
 					 "Look for what delays the answers, or set "
 					 "\"snowflake.lease\" to several times as long.")));
@@ -326,17 +324,17 @@ report_late(const LeaseReport *report, TimestampTz end)
  * not there yet, or was not when it answered.
  */
 static void
-report_over(const LeaseReport *report, TimestampTz now, TimestampTz end)
+report_over(const LeaseOutcome *outcome, TimestampTz now, TimestampTz end)
 {
-	if (most_in_registry(report) < end)
-		report_clock(report, now, end);
-	if (least_in_registry(report) < end)
-		report_late(report, end);
+	if (most_in_registry(outcome) < end)
+		report_clock(outcome, now, end);
+	if (least_in_registry(outcome) < end)
+		report_late(outcome, end);
 }
 
 /* A lease ends before ids that this server may have minted already. */
 static void
-report_horizon(const LeaseReport *report, TimestampTz until)
+report_horizon(const LeaseOutcome *outcome, TimestampTz until)
 {
 	TimestampTz horizon =
 		layout_time_of_tick(settings_layout(),
@@ -350,7 +348,7 @@ report_horizon(const LeaseReport *report, TimestampTz until)
 			 errdetail("The lease ends at %s, and the horizon is %s. The "
 					   "clock is %s the registry's.",
 					   time_text(until), time_text(horizon),
-					   describe_clock(report)),
+					   describe_clock(outcome)),
 			 errhint(CLOCK_HINT
 					 " Minting goes on by itself when the lease is renewed "
 					 "past the horizon.")));
@@ -358,16 +356,17 @@ report_horizon(const LeaseReport *report, TimestampTz until)
 
 /* The server holds a lease that its shard cannot be opened with. */
 static void
-report_not_open(const LeaseReport *report, TimestampTz now, const Lease *lease)
+report_not_open(const LeaseOutcome *outcome, TimestampTz now,
+				const Lease *lease)
 {
 	if (now < lease->from)
-		report_clock(report, now, lease->from);
+		report_clock(outcome, now, lease->from);
 	if (now >= lease->until)
 	{
-		report_over(report, now, lease->until);
-		report_late(report, lease->until);
+		report_over(outcome, now, lease->until);
+		report_late(outcome, lease->until);
 	}
-	report_horizon(report, lease->until);
+	report_horizon(outcome, lease->until);
 }
 
 /* Nobody has asked the registry for it. */
@@ -422,40 +421,40 @@ find_held(const LeaseTable *table, int32 shard)
 }
 
 /*
- * Raise an error if waiting does not help.  Does the report tell what another attempt
+ * Raise an error if waiting does not help.  Does the last attempt tell what another
  * would, and how long has the caller waited?
  */
 static void
 report_hopeless(LeaseTable *table, int32 shard, bool fresh, int64 waited_us)
 {
-	const LeaseReport *report = &table->report;
-	const HeldLease	  *held = find_held(table, shard);
-	bool			   is_open = held != NULL && held->is_counted;
-	TimestampTz		   now = GetCurrentTimestamp();
-	const Refusal	  *refusal;
+	const LeaseOutcome *outcome = &table->outcome;
+	const HeldLease	   *held = find_held(table, shard);
+	bool				is_open = held != NULL && held->is_counted;
+	TimestampTz			now = GetCurrentTimestamp();
+	const Refusal	   *refusal;
 
 	if (is_open && now < table->end)
 		return;
-	if (report->failure.kind != REGISTRY_ANSWERED)
-		report_registry(&report->failure, table->end);
+	if (outcome->failure.kind != REGISTRY_ANSWERED)
+		report_registry(&outcome->failure, table->end);
 	if (!fresh)
 		return;
-	if (is_open && report->answered_at != 0)
-		report_over(report, now, table->end);
+	if (is_open && outcome->answered_at != 0)
+		report_over(outcome, now, table->end);
 	if (held != NULL && !is_open)
 	{
 		/* its clock may be about to reach the lease */
 		if (waited_us >= settings_clock_tolerance_ms * US_PER_MS)
-			report_not_open(report, now, &held->lease);
+			report_not_open(outcome, now, &held->lease);
 		return;
 	}
 	if (shard == ANY_SHARD && settings_asked_shards->count > 0)
 		shard = settings_asked_shards->shard[0];
-	refusal = find_refusal(report, shard);
+	refusal = find_refusal(outcome, shard);
 	if (refusal != NULL)
 		report_refusal(table, refusal);
-	if (is_open && report->answered_at != 0)
-		report_late(report, table->end);
+	if (is_open && outcome->answered_at != 0)
+		report_late(outcome, table->end);
 	report_not_asked(table, shard);
 }
 
@@ -473,7 +472,7 @@ wait_for_bounds(void)
 		(void) server_layout(); /* raises an error if it differs */
 		horizon_wait(&wait, HORIZON_OPEN_ONLY);
 	}
-	ConditionVariableCancelSleep();
+	(void) worker_end_wait(&wait);
 }
 
 /* Ask the worker for an attempt, and wait for its end. */
@@ -491,7 +490,7 @@ wait_for_attempt(WorkerWait *wait)
  * renew its leases.  Call it in a loop until what you wait for has come.  The
  * first call does not wait: look again.  Raises why it cannot come.
  */
-void
+static void
 lease_wait(WorkerWait *wait, int32 shard)
 {
 	LeaseTable *table;
@@ -518,7 +517,7 @@ is_covered(const LeaseTable *table)
 
 /*
  * Raise the error of a call that needs a lease, if there is one.  Without patience, go
- * by the last report; with it, wait for another, as the call would.
+ * by the last attempt; with it, wait for another, as the call would.
  */
 void
 lease_check(bool patient)
@@ -526,7 +525,7 @@ lease_check(bool patient)
 	WorkerWait	wait = {0};
 	LeaseTable *table;
 
-	if (!leases_are_on() || !bounds_are_known())
+	if (!positions_need_leases() || !bounds_are_known())
 		return;
 	table = leases_copy();
 	if (is_covered(table))
@@ -549,15 +548,15 @@ lease_check(bool patient)
 		wait_for_attempt(&wait);
 		table = leases_copy();
 	}
-	ConditionVariableCancelSleep();
+	(void) worker_end_wait(&wait);
 }
 
 /*
  * Has the registry reserved a shard?  What it said last can be old, so wait for
  * an answer.
  */
-Reservation
-lease_wait_for_reservation(int32 shard)
+static Reservation
+wait_for_reservation(int32 shard)
 {
 	WorkerWait wait = {0};
 
@@ -565,6 +564,60 @@ lease_wait_for_reservation(int32 shard)
 	(void) worker_begin_wait(leases_worker(), &wait);
 	while (pg_atomic_read_u64(&leases_worker()->attempts) == wait.attempts)
 		wait_for_attempt(&wait);
-	ConditionVariableCancelSleep();
+	(void) worker_end_wait(&wait);
 	return leases_reservation(shard);
+}
+
+/* Refuse a shard that the registry has not reserved. */
+static void
+check_reserved(int32 shard)
+{
+	Reservation answer;
+
+	if (RecoveryInProgress())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("it is not known whether shard %d is reserved", shard),
+				 errdetail("This server is a standby, which does not ask the "
+						   "registry."),
+				 errhint("Make the ids on the primary.")));
+	answer = wait_for_reservation(shard);
+
+	if (answer == RESERVED_UNKNOWN)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("it is not known whether shard %d is reserved", shard),
+				 errdetail("The registry does not answer."),
+				 errhint("See snowflake_lease_status().")));
+	if (answer == RESERVED_TOO_MANY)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("it is not known whether shard %d is reserved", shard),
+				 errdetail("The registry has reserved more shards than it can "
+						   "tell."),
+				 errhint("Reserve shards that follow each other.")));
+	if (answer == RESERVED_NOT)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("shard %d is not reserved in the registry", shard),
+				 errdetail("The registry leases it to servers, which mint the "
+						   "same ids."),
+				 errhint("Call snowflake_registry_reserve(%d, 'ids for old "
+						 "rows') in the registry, if no server had it.",
+						 shard)));
+}
+
+/* --- What the server is handed ---------------------------------------------- */
+
+static const Leasing leases = {.own_shards = leases_own_shards,
+							   .wait = lease_wait,
+							   .check = lease_check,
+							   .check_reserved = check_reserved};
+
+/* This server can lease its shards: a worker does, if the settings ask for it. */
+void
+leases_install(void)
+{
+	leasing = &leases;
+	worker_register("snowflake lease", "snowflake_lease_main");
 }

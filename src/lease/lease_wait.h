@@ -4,9 +4,8 @@
 
 #include "lease_table.h"
 
-extern void		   lease_wait(WorkerWait *wait, int32 shard);
-extern Reservation lease_wait_for_reservation(int32 shard);
-extern int64	   lease_clock_ahead_us(const LeaseReport *report);
+extern void		   leases_install(void);
+extern int64	   lease_clock_ahead_us(const LeaseOutcome *outcome);
 extern void		   lease_check(bool patient);
 extern const char *lease_failure_code(const RegistryFailure *failure);
 extern const char *lease_failure_way_out(const RegistryFailure *failure);

@@ -77,17 +77,10 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "clock.h"
-#include "compat.h"
 #include "errors.h"
-#include "identity.h"
-#include "layout.h"
-#include "lease_record.h"
 #include "lease_table.h"
-#include "positions.h"
 #include "registry.h"
 #include "server.h"
-#include "settings.h"
 
 /* Sessions that lack a shard do not make the worker call more often. */
 #define MIN_PAUSE_US USECS_PER_SEC
@@ -104,7 +97,7 @@ static bool		   is_recorded;
 static bool		   has_begun;
 
 /* What sessions are told. */
-static LeaseReport report;
+static LeaseOutcome outcome;
 
 /* When to call next, and when the last call ended, by a steady clock. */
 static int64 due_us;
@@ -121,9 +114,9 @@ store(void)
 	is_recorded = lease_record_write(&mine, &trouble);
 	if (!is_recorded)
 	{
-		report.failure = (RegistryFailure){.kind = REGISTRY_UNSTORED};
-		strlcpy(report.failure.text, trouble.reason,
-				sizeof(report.failure.text));
+		outcome.failure = (RegistryFailure){.kind = REGISTRY_UNSTORED};
+		strlcpy(outcome.failure.text, trouble.reason,
+				sizeof(outcome.failure.text));
 	}
 	return is_recorded;
 }
@@ -172,25 +165,25 @@ log_change(const int32 *before, int nbefore)
 
 /* Log how an attempt ended, if that is another way than the one before. */
 static void
-log_report(const LeaseReport *before)
+log_outcome(const LeaseOutcome *before)
 {
-	bool failed = report.failure.kind != REGISTRY_ANSWERED;
+	bool failed = outcome.failure.kind != REGISTRY_ANSWERED;
 	bool failed_before = before->failure.kind != REGISTRY_ANSWERED;
 
 	if (failed && (!failed_before ||
-				   strcmp(before->failure.text, report.failure.text) != 0))
+				   strcmp(before->failure.text, outcome.failure.text) != 0))
 		ereport(LOG, (errmsg("could not lease snowflake shards: %s",
-							 report.failure.text),
-					  report.failure.hint[0] != '\0' ?
-						  errhint("%s", report.failure.hint) :
+							 outcome.failure.text),
+					  outcome.failure.hint[0] != '\0' ?
+						  errhint("%s", outcome.failure.hint) :
 						  0));
 	if (!failed && failed_before)
 		ereport(LOG, (errmsg("the registry of snowflake shards answers "
 							 "again")));
-	if (report.refusals != before->refusals)
+	if (outcome.refusals != before->refusals)
 		ereport(LOG, (errmsg("the registry refuses %d of the snowflake "
 							 "shards that this server wants",
-							 report.refusals),
+							 outcome.refusals),
 					  errhint("See snowflake_leases().")));
 }
 
@@ -342,7 +335,7 @@ give_back(const Lease *surplus, int count)
 
 	if (!propose_fence(arguments) ||
 		!registry_call("snowflake_registry_release", &mine.caller, arguments,
-					   &answer, &report.failure))
+					   &answer, &outcome.failure))
 		return false;
 	if (answer.is_clone)
 		mine.caller.next = 0; /* the next call for leases finds that, too */
@@ -358,17 +351,17 @@ give_back(const Lease *surplus, int count)
 static void
 note_answer(const RegistryAnswer *answer, int64 asked_us)
 {
-	report.answered_at = answer->now;
-	report.asked_us = asked_us;
-	report.answered_us = steady_clock_us();
-	report.refusals = 0;
+	outcome.answered_at = answer->now;
+	outcome.asked_us = asked_us;
+	outcome.answered_us = steady_clock_us();
+	outcome.refusals = 0;
 	for (int i = 0; i < answer->refusals; i++)
 	{
 		int32 shard = answer->refusal[i].shard;
 
 		if (shard == ANY_SHARD || settings_name_shard(shard) ||
 			lease_record_holds(&mine, shard))
-			report.refusal[report.refusals++] = answer->refusal[i];
+			outcome.refusal[outcome.refusals++] = answer->refusal[i];
 	}
 }
 
@@ -426,13 +419,13 @@ lease_shards(void)
 			return false;
 		asked_us = steady_clock_us();
 		if (!registry_call("snowflake_registry_lease", &mine.caller, arguments,
-						   &answer, &report.failure))
+						   &answer, &outcome.failure))
 			return false;
 		note_answer(&answer, asked_us);
 		if (!answer.is_clone)
 			break;
 		if (is_new_holder)
-			return registry_fail(&report.failure, REGISTRY_INVALID,
+			return registry_fail(&outcome.failure, REGISTRY_INVALID,
 								 INVALID_ANSWER
 								 "it knows a holder that has just begun");
 		is_new_holder = true;
@@ -457,7 +450,7 @@ call_registry(void)
 
 	if (!good)
 		return false;
-	good = registry_connect(&report.failure) &&
+	good = registry_connect(&outcome.failure) &&
 		   (count == 0 || give_back(surplus, count)) && lease_shards();
 	registry_disconnect();
 	return good;
@@ -470,7 +463,7 @@ pause_after_attempt(void)
 	int64 lease_us = settings_lease_ms * US_PER_MS;
 	int64 most_us = Min(MAX_RETRY_US, Max(lease_us / 20, MIN_PAUSE_US));
 
-	if (report.failure.kind == REGISTRY_ANSWERED && report.refusals == 0)
+	if (outcome.failure.kind == REGISTRY_ANSWERED && outcome.refusals == 0)
 	{
 		retry_us = 0;
 		return lease_us / 2;
@@ -483,20 +476,20 @@ pause_after_attempt(void)
 static void
 attempt(void)
 {
-	LeaseReport before = report;
-	int			nbefore;
-	int32	   *shards_before = lease_record_held(&mine, &nbefore);
+	LeaseOutcome before = outcome;
+	int			 nbefore;
+	int32		*shards_before = lease_record_held(&mine, &nbefore);
 
-	report.failure.kind = REGISTRY_ANSWERED;
+	outcome.failure.kind = REGISTRY_ANSWERED;
 	pgstat_report_activity(STATE_RUNNING, "leasing shards");
 	if (settings_registry()[0] == '\0' || call_registry())
 		leases_publish(&mine, true);
 	pgstat_report_activity(STATE_IDLE, NULL);
 	log_change(shards_before, nbefore);
-	log_report(&before);
+	log_outcome(&before);
 	ended_us = steady_clock_us();
 	due_us = ended_us + pause_after_attempt();
-	leases_report(&report);
+	leases_end_attempt(&outcome);
 }
 
 /* --- Beginning and ending ----------------------------------------------- */
@@ -534,11 +527,11 @@ end(void)
 	int	   count;
 	Lease *surplus;
 
-	leases_forget_report();
+	leases_forget_outcome();
 	surplus = close_surplus(true, &count);
 	if (count == 0 || !store())
 		return;
-	if (!registry_connect(&report.failure))
+	if (!registry_connect(&outcome.failure))
 	{
 		memcpy(mine.lease, before, size);
 		(void) store();
@@ -556,14 +549,14 @@ apply_settings(void)
 {
 	static bool told = false;
 
-	leases_heed_settings();
+	positions_heed_settings();
 	if (settings_leave_registry() && !told)
 		ereport(LOG, (errmsg("\"snowflake.registry\" was emptied, which takes "
 							 "a restart of this server"),
 					  errdetail("Until then this server leases from the "
 								"registry that it had.")));
 	told = settings_leave_registry();
-	leases_forget_report(); /* it is about the settings of before */
+	leases_forget_outcome(); /* it is about the settings of before */
 	due_us = 0;
 }
 
@@ -589,7 +582,7 @@ time_to_sleep(void)
 	int64 left_us = due_us - steady_clock_us();
 	int64 us = Max(left_us, 0);
 
-	if (!leases_are_on())
+	if (!positions_need_leases())
 		return -1;
 	if (!has_begun || has_unopened())
 		return Min(us, POLL_MS * US_PER_MS);
@@ -606,7 +599,7 @@ work(void)
 		ProcessConfigFile(PGC_SIGHUP);
 		apply_settings();
 	}
-	if (!leases_are_on())
+	if (!positions_need_leases())
 		return;
 	if (!has_begun)
 	{
@@ -629,7 +622,7 @@ void
 snowflake_lease_main(Datum arg)
 {
 	leases_begin_worker();
-	leases_heed_settings();
+	positions_heed_settings();
 
 	while (!ShutdownRequestPending)
 	{

@@ -47,9 +47,7 @@
 #include "conninfo.h"
 #include "errors.h"
 #include "identity.h"
-#include "layout.h"
 #include "registry.h"
-#include "registry_answer.h"
 #include "settings.h"
 #include "clock.h"
 

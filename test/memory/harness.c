@@ -14,7 +14,6 @@
 #include "fmgr.h"
 #include "horizon.h"
 #include "lease_table.h"
-#include "lease_wait.h"
 #include "mark.h"
 #include "miscadmin.h"
 #include "mint.h"
@@ -29,7 +28,6 @@
 #include "storage/lwlock.h"
 #include "storage/procarray.h"
 #include "storage/shmem.h"
-#include "tcop/utility.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
@@ -58,7 +56,6 @@ static __thread int	  number;	 /* of its transaction */
 static __thread int	  backend;	 /* its slot, from 1 */
 static __thread int64 time_now;	 /* what its clock shows, */
 static __thread int64 time_then; /* and from the second look on */
-static __thread int	  ending;	 /* by COMMIT PREPARED */
 static __thread pg_on_exit_callback at_exit;
 
 static void
@@ -88,17 +85,23 @@ wait_outside_locks(int64 us, WaitName *event, ConditionVariable *condition)
 	return 0;
 }
 
-void
-lease_wait(WorkerWait *wait, int32 shard)
+static void
+wait_for_lease(WorkerWait *wait, int32 shard)
 {
 	gone();
 }
 
-void
-report_no_mint_time(const Layout *layout, TimestampTz time)
+static const Leasing leases = {.own_shards = leases_own_shards,
+							   .wait = wait_for_lease};
+
+int64
+present_mint_tick(const Layout *layout, TimestampTz now)
 {
-	gone();
-	__builtin_unreachable();
+	int64 tick;
+
+	if (!layout_tick_of_time(layout, now, &tick))
+		gone();
+	return tick;
 }
 
 void
@@ -139,16 +142,15 @@ static int			ended; /* a bit for each transaction */
 static int			took_effect;
 static XactCallback at_transaction_event;
 
-int						 MaxBackends = PROCESSES;
-int						 max_prepared_xacts = PREPARED;
-int						 MyProcPid = 1;
-int						 ParallelWorkerNumber = -1;
-bool					 IsUnderPostmaster = true;
-bool					 am_walsender = false;
-int						 XactIsoLevel = XACT_READ_COMMITTED;
-Oid						 MyDatabaseId = 5;
-ProcessUtility_hook_type ProcessUtility_hook;
-volatile sig_atomic_t	 InterruptPending;
+int					  MaxBackends = PROCESSES;
+int					  max_prepared_xacts = PREPARED;
+int					  MyProcPid = 1;
+int					  ParallelWorkerNumber = -1;
+bool				  IsUnderPostmaster = true;
+bool				  am_walsender = false;
+int					  XactIsoLevel = XACT_READ_COMMITTED;
+Oid					  MyDatabaseId = 5;
+volatile sig_atomic_t InterruptPending;
 
 int *
 my_backend_id(void)
@@ -271,16 +273,6 @@ end_transaction(int which, bool commits)
 	if (commits)
 		took_effect |= 1 << which;
 	SpinLockRelease(&proc_array);
-}
-
-void
-standard_ProcessUtility(PlannedStmt *statement, const char *text,
-						bool is_read_only, ProcessUtilityContext context,
-						ParamListInfo params, QueryEnvironment *environment,
-						DestReceiver *receiver, QueryCompletion *completion)
-{
-	if (IsA(statement->utilityStmt, TransactionStmt))
-		end_transaction(ending, true);
 }
 
 static LockData no_locks;
@@ -548,7 +540,8 @@ start_server(bool is_open)
 	mark_shmem_startup();
 	horizon_shmem_startup();
 	leases_shmem_startup();
-	mark_install_hooks();
+	leasing = &leases;
+	mark_install_callback();
 	if (!is_open)
 		return;
 	bounds_raise(&bounds->found_horizon, FOUND);
@@ -620,16 +613,6 @@ prepare(void)
 	at_transaction_event(XACT_EVENT_PREPARE, NULL);
 }
 
-static void
-execute(Node *node)
-{
-	PlannedStmt statement;
-
-	statement.utilityStmt = node;
-	ProcessUtility_hook(&statement, NULL, false, PROCESS_UTILITY_TOPLEVEL,
-						NULL, NULL, NULL, NULL);
-}
-
 void
 commit_prepared(int which)
 {
@@ -637,8 +620,9 @@ commit_prepared(int which)
 
 	end.type = T_TransactionStmt;
 	end.kind = TRANS_STMT_COMMIT_PREPARED;
-	ending = which;
-	execute((Node *) &end);
+	(void) mark_begin_utility((Node *) &end);
+	end_transaction(which, true);
+	mark_end_prepared();
 }
 
 void
@@ -667,7 +651,7 @@ import_snapshot(SnapshotData *snapshot, int seen)
 	set.type = T_VariableSetStmt;
 	set.kind = VAR_SET_MULTI;
 	set.name = "TRANSACTION SNAPSHOT";
-	execute((Node *) &set);
+	(void) mark_begin_utility((Node *) &set);
 	snapshot->xmin = FIRST_XID;
 	snapshot->xmax = FIRST_XID + seen + 1;
 	snapshot->xcnt = 1 << seen;

@@ -61,8 +61,7 @@ my @FAULTS = (
 	],
 	[
 		'open_before_noted', 'a list that changes is noted before a shard is opened', 'memory',
-		'src/lease/lease_table.c', '(void) pg_atomic_fetch_add_u32(&table->changes, 1);',
-		'if (opens) { open_counted(); } (void) pg_atomic_fetch_add_u32(&table->changes, 1);',
+		'src/lease/lease_table.c', 'positions_note_change();', 'if (opens) { open_counted(); } positions_note_change();',
 		'src/lease/lease_table.c', 'if (opens) open_counted();', ''
 	],
 	[
@@ -128,7 +127,7 @@ my @FAULTS = (
 	],
 	[
 		'file_before_bound', 'the file comes before the bound', '009_horizon_file',
-		'src/horizon.c', 'if (horizon > server_horizon() && !store_horizon(', 'leases_raise_horizon(tick); if (horizon > server_horizon() && !store_horizon('
+		'src/horizon.c', 'if (horizon > server_horizon() && !store_horizon(', 'positions_raise_horizon(tick); if (horizon > server_horizon() && !store_horizon('
 	],
 	[
 		'page_logged', 'the horizon is in the WAL', '008_promotion',
@@ -162,7 +161,7 @@ my @FAULTS = (
 	# --- Leases
 	[
 		'lease_until', 'the horizon never passes the end of the leases', '062_lease_clocks',
-		'src/lease/lease_table.c', 'bounds_raise(&bounds->horizon, Min(tick, end));', '(void) end; bounds_raise(&bounds->horizon, tick);'
+		'src/positions.c', 'bounds_raise(&bounds->horizon, Min(tick, end));', '(void) end; bounds_raise(&bounds->horizon, tick);'
 	],
 	[
 		'lease_from', 'no id is minted before the lease', '091_lease_begins',
@@ -324,7 +323,7 @@ my @FAULTS = (
 	],
 	[
 		'one_mark', 'a statement has one mark', '046_settled',
-		'src/settled.c', 'if (snapshot->snapXactCompletionCount == 0)', 'if (true)'
+		'src/settled.c', 'if (STATEMENT_NUMBER(snapshot) == 0)', 'if (true)'
 	],
 	[
 		'of_recovery', 'a snapshot of before the promotion gives no mark', '056_settled_restart',
@@ -347,7 +346,7 @@ my @FAULTS = (
 	],
 	[
 		'barrier_noted', 'a change is noted before the latest tick is read', 'memory',
-		'src/lease/lease_table.c', 'pg_memory_barrier(); /* before the latest tick is read: see mint.c */',
+		'src/positions.c', 'pg_memory_barrier(); /* before the latest tick is read: see mint.c */',
 		''
 	],
 	[

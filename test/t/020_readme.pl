@@ -3,7 +3,7 @@
 # shows as an example is taken apart correctly.  The tables of layouts and
 # settings in the reference are the server's; 029_reference.pl looks at the rest
 # of that page.  CONTRIBUTING.md names every file of src/, in an order in which
-# each file includes only headers of files below it.
+# each file includes only headers of files below it; leases stand on top.
 
 use strict;
 use warnings;
@@ -90,7 +90,9 @@ my @rooms = page_text('CONTRIBUTING.md') =~ /^\| `([\w\/]+\.[ch])` \|/mg;
 my %place = map { $rooms[$_] => $_ } 0 .. $#rooms;
 my %room_of;    # of each file: a header is in the room of its .c
 my %file_of;    # of each header, as #include names it
-my @upward;
+my (%arrows, @upward, @into_leases);
+my $MAX_ARROWS = 110;
+my $MAX_LINES = 700;
 
 for my $file (map { s/.*\/src\///r } glob("$top/src/*.[ch] $top/src/lease/*.[ch]"))
 {
@@ -104,11 +106,16 @@ for my $file (sort keys %room_of)
 {
 	for my $header (grep { defined } map { $file_of{$_} } page_text("src/$file") =~ /^#include "(\w+\.h)"/mg)
 	{
-		push @upward, "$file includes $header"
-		  if $room_of{$header} ne $room_of{$file} && $place{ $room_of{$header} } <= $place{ $room_of{$file} };
+		next if $room_of{$header} eq $room_of{$file};
+		$arrows{"$room_of{$file} $room_of{$header}"} = 1;
+		push @upward, "$file includes $header" if $place{ $room_of{$header} } <= $place{ $room_of{$file} };
+		push @into_leases, "$file includes $header" if $header =~ /^lease\// && $file !~ /^lease\// && $file ne 'module.c';
 	}
 }
 is_deeply(\@upward, [], 'no file includes a header of a room above its own');
+is_deeply(\@into_leases, [], 'only module.c includes headers of leases');
+cmp_ok(keys %arrows, '<=', $MAX_ARROWS, 'arrows: ' . keys %arrows);
+is_deeply([ grep { (() = page_text("src/$_") =~ /\n/g) > $MAX_LINES } sort keys %room_of ], [], "no file has more than $MAX_LINES lines");
 
 # --- an old major is told so, and not that a header is missing
 like(page_text('src/compat.h') =~ s/#include.*//sr, qr/#error "snowflake needs PostgreSQL 15/, 'compat.h looks at the major before it includes anything');
