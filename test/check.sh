@@ -20,7 +20,7 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
 STEPS=(format model regress isolation tap twins integration stacks upgrade packages soak benchmark
-    fuzz analyze proof litmus memory sanitize perturb faults valgrind sqlsmith coverage i386 arm64)
+    fuzz analyze proof litmus memory sanitize perturb schedules faults valgrind sqlsmith coverage i386 arm64)
 DEFAULT=(format regress isolation tap twins)
 JOBS=$((3 * $(nproc) < 12 ? 3 * $(nproc) : 12))     # tests mostly wait
 
@@ -66,6 +66,7 @@ nothing failed.  The steps are
   memory       GenMC on the real files: all orders of steps, with weak memory
   sanitize     the SQL tests with ASan and UBSan in the extension
   perturb      tests of concurrency, and the soak, with pauses between the extension's steps
+  schedules    server processes whose steps come in orders that a seed chooses
   faults       each rule of the code is switched off, and a test has to find it
   valgrind     the SQL tests under memcheck
   sqlsmith     random queries, whose only wrong answer is a crash
@@ -89,10 +90,11 @@ and without any: ${DEFAULT[*]}.
   --keep            keep the servers' directories, and say where they are
   --minutes N       soak so long (default: 1) and ask twins so long (default: ten
                     seconds), and give each fuzzer and sqlsmith a quarter of it
-                    (default: fifteen seconds); search in memory what takes longer;
+                    (default: fifteen seconds); search in memory what takes longer, and
+                    so long in schedules (default: 2);
                     with --only 090_plain, let its storm last so long
   --seed N          soak with this order of faults, ask twins these queries, perturb
-                    with these pauses
+                    with these pauses, begin schedules with this one
   --help            this text
 
 A major that this distribution does not have is tested in a Debian that does,
@@ -238,6 +240,7 @@ list_tests() {
             fuzz) printf '%s\n' fuzz "${majors[0]}/text_input" ;;
             soak | sqlsmith) echo "${majors[0]}/$step" ;;
             faults) printf 'faults/%s\n' build faults ;;
+            schedules) printf 'schedules/%s\n' build schedules ;;
             valgrind) printf 'valgrind/%s\n' build regress reports ;;
             coverage | i386 | arm64)
                 list_suites "$step" regress isolation tap
@@ -266,7 +269,7 @@ select_tests() {
 # The step that a test belongs to.
 step_of() {
     case $1 in
-        stacks/* | sanitize/* | perturb/* | faults/* | valgrind/* | coverage/* | i386/* | arm64/* | packages/*) echo "${1%/*}" ;;
+        stacks/* | sanitize/* | perturb/* | schedules/* | faults/* | valgrind/* | coverage/* | i386/* | arm64/* | packages/*) echo "${1%/*}" ;;
         */upgrade-*) echo upgrade ;;
         */text_input) echo fuzz ;;
         */build) echo regress ;;
@@ -412,9 +415,9 @@ announce() {
 
 # A number that no test asks for is a mistake.
 check_numbers() {
-    [[ -z $minutes ]] || grep -qs SNOWFLAKE_LONG "$SOURCE/test/t/$only.pl" || wants soak || wants fuzz || wants sqlsmith || wants twins || wants memory || wants perturb ||
-        die '--minutes is for the steps soak, fuzz, sqlsmith, twins, memory and perturb'
-    [[ -z $seed ]] || wants soak || wants twins || wants perturb || die '--seed is for the steps soak, twins and perturb'
+    [[ -z $minutes ]] || grep -qs SNOWFLAKE_LONG "$SOURCE/test/t/$only.pl" || wants soak || wants fuzz || wants sqlsmith || wants twins || wants memory || wants perturb || wants schedules ||
+        die '--minutes is for the steps soak, fuzz, sqlsmith, twins, memory, perturb and schedules'
+    [[ -z $seed ]] || wants soak || wants twins || wants perturb || wants schedules || die '--seed is for the steps soak, twins, perturb and schedules'
 }
 
 needs_root() {
@@ -460,6 +463,7 @@ run_tests() {
     export SNOWFLAKE_RUN=$RUN SNOWFLAKE_PG_CONFIG=$pg_config SNOWFLAKE_MAJOR=$pg
     seed=${seed:-$RANDOM}
     export SNOWFLAKE_SOAK="${minutes:-1} $seed" SNOWFLAKE_TWINS="$((${minutes:-0} * 60 ? minutes * 60 : 10)) $seed"
+    export SNOWFLAKE_SCHEDULES="${minutes:-2} $seed"
     export SNOWFLAKE_SECONDS=$((${minutes:-1} * 15)) SNOWFLAKE_LONG=$minutes
     export HARNESS_RULESFILE=$RUN/rules.yml
     write_rules >"$HARNESS_RULESFILE"

@@ -14,6 +14,7 @@
 #                         somebody watching its memory
 #   coverage              that major, counting the lines that are reached
 #   perturb               that major, with pauses: hard/perturb.h
+#   schedules             that major, with turns: hard/schedule.h
 #   faults                that major, with one rule less: hard/faults.pl
 #   i386 arm64            another processor
 #   stacks                the Debian with the libraries that test/stacks wants
@@ -96,7 +97,7 @@ make_place() {
                 printf "%s\n" "Package: *" "Pin: release n=forky" "Pin-Priority: 100" "" \
                     "Package: '"$later"'" "Pin: release n=forky" "Pin-Priority: 990" >"$1/etc/apt/preferences.d/forky"')
             ;;
-        sanitize | valgrind | coverage | perturb | faults) major=${SNOWFLAKE_MAJOR:-$(default_major)} ;;
+        sanitize | valgrind | coverage | perturb | schedules | faults) major=${SNOWFLAKE_MAJOR:-$(default_major)} ;;
         *) major=$place ;;
     esac
     if [[ $place == arm64 ]]; then      # emulated, it takes many times as long
@@ -136,6 +137,7 @@ make_place() {
             say "#: perturbed by --seed ${SNOWFLAKE_TWINS##* }"
             copt+=" -include $COPY/tree/test/hard/perturb.h"
             ;;
+        schedules) copt+=" -include $COPY/tree/test/hard/schedule.h" ;;
     esac
     test_command "build for PostgreSQL $major" as_tester bash test/stage.sh "$COPY/stage" COPT="$copt"
     declare -p major ROOT COPY TESTER BINDIR LIBDIR limit environment |
@@ -374,6 +376,8 @@ case $1 in
         case $place/$name in
             coverage/lines) as_tester perl test/hard/coverage.pl ;;
             faults/faults) as_tester perl test/hard/faults.pl ;;
+            # shellcheck disable=SC2086 # minutes and seed
+            schedules/schedules) as_tester perl test/hard/schedules.pl ${SNOWFLAKE_SCHEDULES-} ;;
             coverage/*) tolerate run_suite ;;
             */upgrade-*) run_upgrade "${name#*-}" ;;
             */reports) as_tester perl test/hard/watch.pl "$place" reports ;;
