@@ -20,10 +20,10 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
 STEPS=(format model regress isolation tap twins integration stacks upgrade packages soak benchmark
-    fuzz analyze proof litmus memory sanitize perturb faults mutants valgrind sqlsmith coverage i386 arm64)
+    fuzz analyze proof litmus memory sanitize perturb schedules faults mutants valgrind sqlsmith coverage i386 arm64)
 DEFAULT=(format regress isolation tap twins)
-TIMED=(soak fuzz sqlsmith twins memory perturb mutants)     # that --minutes is for
-SEEDED=(soak twins perturb mutants)                         # that --seed is for
+TIMED=(soak fuzz sqlsmith twins memory perturb schedules mutants)     # that --minutes is for
+SEEDED=(soak twins perturb schedules mutants)                         # that --seed is for
 ACCEPT_IS_FOR='--accept is for SQL tests: --only NAME,NAME --accept'
 JOBS=$((3 * $(nproc) < 12 ? 3 * $(nproc) : 12))     # tests mostly wait
 
@@ -69,6 +69,7 @@ nothing failed.  The steps are
   memory       GenMC on the real files: all orders of steps, with weak memory
   sanitize     the SQL tests with ASan and UBSan in the extension
   perturb      tests of concurrency, and the soak, with pauses between the extension's steps
+  schedules    server processes whose steps come in orders that a seed chooses
   faults       each rule of the code is switched off, and a test has to find it
   mutants      small mistakes at random, which tests have to find; goes on where it
                stopped; --only mutants/coverage learns which tests reach a line
@@ -94,11 +95,13 @@ and without any: ${DEFAULT[*]}.
   --keep            keep the servers' directories, and say where they are
   --minutes N       soak so long (default: 1) and ask twins so long (default: ten
                     seconds), and give each fuzzer and sqlsmith a quarter of it
-                    (default: fifteen seconds); search in memory what takes longer;
-                    with --only 090_plain, let its storm last so long; make mutants
-                    so long in each room (default: until 20 compile)
+                    (default: fifteen seconds); search in memory what takes longer, and
+                    so long in schedules (default: 2); with --only 090_plain, let its
+                    storm last so long; make mutants so long in each room (default:
+                    until 20 compile)
   --seed N          soak with this order of faults, ask twins these queries, perturb
-                    with these pauses, make these mutants (default: 1)
+                    with these pauses, begin schedules with this one, make these
+                    mutants (default: 1)
   --help            this text
 
 A major that this distribution does not have is tested in a Debian that does,
@@ -260,6 +263,7 @@ list_tests() {
             soak | sqlsmith) echo "${majors[0]}/$step" ;;
             faults) printf 'faults/%s\n' build faults ;;
             mutants) list_mutants ;;
+            schedules) printf 'schedules/%s\n' build schedules ;;
             valgrind) printf 'valgrind/%s\n' build regress reports ;;
             coverage | i386 | arm64)
                 list_suites "$step" regress isolation tap
@@ -283,7 +287,7 @@ tests_named() {
 # The step that a test belongs to.
 step_of() {
     case $1 in
-        stacks/* | sanitize/* | perturb/* | faults/* | mutants/* | valgrind/* | coverage/* | i386/* | arm64/* | packages/*) echo "${1%/*}" ;;
+        stacks/* | sanitize/* | perturb/* | schedules/* | faults/* | mutants/* | valgrind/* | coverage/* | i386/* | arm64/* | packages/*) echo "${1%/*}" ;;
         */upgrade-*) echo upgrade ;;
         */text_input) echo fuzz ;;
         */build) echo regress ;;
@@ -508,6 +512,7 @@ run_tests() {
     ! wants mutants || seed=${seed:-1}
     seed=${seed:-$RANDOM}
     export SNOWFLAKE_SOAK="${minutes:-1} $seed" SNOWFLAKE_TWINS="$((${minutes:-0} * 60 ? minutes * 60 : 10)) $seed"
+    export SNOWFLAKE_SCHEDULES="${minutes:-2} $seed"
     export SNOWFLAKE_SECONDS=$((${minutes:-1} * 15)) SNOWFLAKE_LONG=$minutes
     export HARNESS_RULESFILE=$RUN/rules.yml
     write_rules >"$HARNESS_RULESFILE"

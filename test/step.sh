@@ -14,6 +14,7 @@
 #                         somebody watching its memory
 #   coverage              that major, counting the lines that are reached
 #   perturb               that major, with pauses: hard/perturb.h
+#   schedules             that major, with turns: hard/schedule.h
 #   faults                that major, with one rule less: hard/faults.pl
 #   mutants               that major, with a small mistake: hard/mutants.pl
 #   i386 arm64            another processor
@@ -97,7 +98,7 @@ make_place() {
                 printf "%s\n" "Package: *" "Pin: release n=forky" "Pin-Priority: 100" "" \
                     "Package: '"$later"'" "Pin: release n=forky" "Pin-Priority: 990" >"$1/etc/apt/preferences.d/forky"')
             ;;
-        sanitize | valgrind | coverage | perturb | faults | mutants) major=${SNOWFLAKE_MAJOR:-$(default_major)} ;;
+        sanitize | valgrind | coverage | perturb | schedules | faults | mutants) major=${SNOWFLAKE_MAJOR:-$(default_major)} ;;
         *) major=$place ;;
     esac
     if [[ $place == arm64 ]]; then      # emulated, it takes many times as long
@@ -137,6 +138,7 @@ make_place() {
             say "#: perturbed by --seed ${SNOWFLAKE_TWINS##* }"
             copt+=" -include $COPY/tree/test/hard/perturb.h"
             ;;
+        schedules) copt+=" -include $COPY/tree/test/hard/schedule.h" ;;
     esac
     [[ $place != [1-9]* || $root ]] || take_objects
     test_command "build for PostgreSQL $major" as_tester bash test/stage.sh "$COPY/stage" COPT="$copt"
@@ -425,6 +427,8 @@ case $1 in
             faults/faults) as_tester perl test/hard/faults.pl ;;
             mutants/coverage) run_mutants coverage ;;
             mutants/*) run_mutants "$name" ;;
+            # shellcheck disable=SC2086 # minutes and seed
+            schedules/schedules) as_tester perl test/hard/schedules.pl ${SNOWFLAKE_SCHEDULES-} ;;
             coverage/*) tolerate run_suite ;;
             */upgrade-*) run_upgrade "${name#*-}" ;;
             */reports) as_tester perl test/hard/watch.pl "$place" reports ;;

@@ -86,32 +86,6 @@ static pg_attribute_unused() void perturb_pause(uint32 *passes)
 		PERTURB();           \
 	})
 
-#define pg_atomic_read_u32(...) \
-	PERTURB_BEFORE((pg_atomic_read_u32) (__VA_ARGS__))
-#define pg_atomic_read_u64(...) \
-	PERTURB_BEFORE((pg_atomic_read_u64) (__VA_ARGS__))
-#define pg_atomic_write_u32(...) \
-	PERTURB_AROUND((pg_atomic_write_u32) (__VA_ARGS__))
-#define pg_atomic_write_u64(...) \
-	PERTURB_AROUND((pg_atomic_write_u64) (__VA_ARGS__))
-#define pg_atomic_exchange_u32(...) \
-	PERTURB_BEFORE((pg_atomic_exchange_u32) (__VA_ARGS__))
-#define pg_atomic_exchange_u64(...) \
-	PERTURB_BEFORE((pg_atomic_exchange_u64) (__VA_ARGS__))
-#define pg_atomic_fetch_add_u32(...) \
-	PERTURB_AFTER(uint32, (pg_atomic_fetch_add_u32) (__VA_ARGS__))
-#define pg_atomic_fetch_add_u64(...) \
-	PERTURB_AFTER(uint64, (pg_atomic_fetch_add_u64) (__VA_ARGS__))
-#define pg_atomic_compare_exchange_u64(...) \
-	PERTURB_AFTER(bool, (pg_atomic_compare_exchange_u64) (__VA_ARGS__))
-
-#undef pg_read_barrier
-#undef pg_write_barrier
-#undef pg_memory_barrier
-#define pg_read_barrier() PERTURB_BEFORE(pg_read_barrier_impl())
-#define pg_write_barrier() PERTURB_BEFORE(pg_write_barrier_impl())
-#define pg_memory_barrier() PERTURB_AROUND(pg_memory_barrier_impl())
-
 static inline void
 perturb_spin_acquire(volatile slock_t *lock)
 {
@@ -126,31 +100,39 @@ perturb_spin_release(volatile slock_t *lock)
 	SpinLockRelease(lock);
 }
 
-#undef SpinLockAcquire
-#undef SpinLockRelease
-#define SpinLockAcquire(lock) PERTURB_AROUND(perturb_spin_acquire(lock))
-#define SpinLockRelease(lock) PERTURB_AROUND(perturb_spin_release(lock))
+/* The steps: see steps.h. */
+#define STEP_READ(kind, pointer) \
+	PERTURB_BEFORE((pg_atomic_read_##kind)(pointer))
+#define STEP_WRITE(kind, pointer, value) \
+	PERTURB_AROUND((pg_atomic_write_##kind)(pointer, value))
+#define STEP_EXCHANGE(kind, pointer, value) \
+	PERTURB_BEFORE((pg_atomic_exchange_##kind)(pointer, value))
+#define STEP_ADD(kind, pointer, value) \
+	PERTURB_AFTER(uint64, (pg_atomic_fetch_add_##kind)(pointer, value))
+#define STEP_COMPARE(kind, pointer, expected, value)                 \
+	PERTURB_AFTER(bool, (pg_atomic_compare_exchange_##kind)(pointer, \
+															expected, value))
+#define STEP_BARRIER(call) PERTURB_BEFORE(call)
+#define STEP_FULL_BARRIER(call) PERTURB_AROUND(call)
+#define STEP_SPIN_ACQUIRE(lock) PERTURB_AROUND(perturb_spin_acquire(lock))
+#define STEP_SPIN_RELEASE(lock) PERTURB_AROUND(perturb_spin_release(lock))
+#define STEP_LOCK(lock, mode) PERTURB_AROUND((LWLockAcquire) (lock, mode))
+#define STEP_UNLOCK(lock) PERTURB_AROUND((LWLockRelease) (lock))
+#define STEP_UNLOCK_ALL() (LWLockReleaseAll)()
+#define STEP_SET_LATCH(latch) PERTURB_AROUND((SetLatch) (latch))
+#define STEP_RESET_LATCH(latch) PERTURB_AROUND((ResetLatch) (latch))
+#define STEP_WAIT_LATCH(latch, events, ms, name) \
+	PERTURB_AFTER(int, (WaitLatch) (latch, events, ms, name))
+#define STEP_BROADCAST(condition) \
+	PERTURB_AROUND((ConditionVariableBroadcast) (condition))
+#define STEP_PREPARE_TO_SLEEP(condition) \
+	PERTURB_AROUND((ConditionVariablePrepareToSleep) (condition))
+#define STEP_TIMED_SLEEP(condition, ms, name) \
+	PERTURB_AFTER(bool, (ConditionVariableTimedSleep) (condition, ms, name))
+#define STEP_SLEEP(us) (pg_usleep)(us)
+#define STEP_CLOCK() PERTURB_AFTER(TimestampTz, (GetCurrentTimestamp) ())
+#define STEP_ASK_SERVER(call) call
+#define STEP_STORE(type, call) PERTURB_AFTER(type, call)
+#define STEP_FLUSH(call) PERTURB_AROUND(call)
 
-#define LWLockAcquire(...) PERTURB_AROUND((LWLockAcquire) (__VA_ARGS__))
-#define LWLockRelease(...) PERTURB_AROUND((LWLockRelease) (__VA_ARGS__))
-#define SetLatch(...) PERTURB_AROUND((SetLatch) (__VA_ARGS__))
-#define ResetLatch(...) PERTURB_AROUND((ResetLatch) (__VA_ARGS__))
-#define WaitLatch(...) PERTURB_AFTER(int, (WaitLatch) (__VA_ARGS__))
-#define ConditionVariableBroadcast(...) \
-	PERTURB_AROUND((ConditionVariableBroadcast) (__VA_ARGS__))
-#define ConditionVariablePrepareToSleep(...) \
-	PERTURB_AROUND((ConditionVariablePrepareToSleep) (__VA_ARGS__))
-#define ConditionVariableTimedSleep(...) \
-	PERTURB_AFTER(bool, (ConditionVariableTimedSleep) (__VA_ARGS__))
-
-#define GetCurrentTimestamp() \
-	PERTURB_AFTER(TimestampTz, (GetCurrentTimestamp) ())
-
-#define rename(...) PERTURB_AFTER(int, (rename) (__VA_ARGS__))
-#define write(...) PERTURB_AFTER(ssize_t, (write) (__VA_ARGS__))
-#define fsync_fname_ext(...) \
-	PERTURB_AFTER(int, (fsync_fname_ext) (__VA_ARGS__))
-#define OpenTransientFile(...) \
-	PERTURB_AFTER(int, (OpenTransientFile) (__VA_ARGS__))
-#define log_newpage(...) PERTURB_AFTER(XLogRecPtr, (log_newpage) (__VA_ARGS__))
-#define XLogFlush(...) PERTURB_AROUND((XLogFlush) (__VA_ARGS__))
+#include "steps.h"

@@ -1,0 +1,189 @@
+# Schedules: real server processes, of which one at a time makes its steps, handed on by a
+# seed.  So rare orders of steps are common, and one that fails can be had again.
+#
+#   schedules.pl MINUTES SEED             what holds, holds; and each fault shows
+#   schedules.pl MINUTES SEED FAULT...    these faults show
+#   schedules.pl 0 SEED                   this schedule of each scenario, with its steps
+#
+# test/perl/Schedules.pm has the scenarios, and the faults of Faults.pm that show in each.
+# Runs in the copy of the tree, as the user of the server, where the library was built with
+# -include test/hard/schedule.h.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
+use Faults;
+use File::Path qw(remove_tree);
+use Schedules;
+use Test::More;
+use Time::HiRes qw(time sleep);
+use Tool;
+use Turns;
+use Variant;
+
+my $MOST = 500;    # schedules until a fault shows
+my $SAME = 0.95;    # of the schedules that are run again are the same
+my $SHOWN = 400;    # steps of a schedule that fails
+
+my ($minutes, $first_seed, @names) = @ARGV;
+$minutes //= 1;
+$first_seed //= 1;
+chdir($top) or die "$top: $!";
+my $dir = scratch();
+my $port = 5432;    # the socket is in a directory of its own
+my ($turns, $data);
+
+# --- The server
+
+sub run_quietly
+{
+	my ($output, $status) = output_of(@_);
+
+	die "@_\n$output" if $status != 0;
+	return;
+}
+
+# A server for a scenario.  Those for scenarios with leases have other settings.
+sub start_server
+{
+	my ($scenario) = @_;
+
+	$data = "$dir/" . ($scenario->{leases} ? 'leases' : 'data');
+	$ENV{SNOWFLAKE_TURNS} = $dir;
+	$turns //= Turns->new($dir);
+	if (!-d $data)
+	{
+		run_quietly('initdb', '--no-sync', '--auth=trust', '--username=postgres', '--encoding=UTF8', "--pgdata=$data");
+		append_to_file("$data/postgresql.conf",
+			slurp("$top/../stage/server.conf") . conf_of($scenario, $dir, $port)
+			  . "port = $port\nlisten_addresses = ''\nunix_socket_directories = '$dir'\ninclude 'turns.conf'\n");
+	}
+	$turns->set_data($data);
+	run_quietly('pg_ctl', 'start', '--wait', "--pgdata=$data", "--log=$dir/log");
+	begin_game($turns, $scenario, $dir, $port);
+	return;
+}
+
+sub append_to_file
+{
+	my ($file, $text) = @_;
+
+	open(my $out, '>>', $file) or die "$file: $!";
+	print $out $text;
+	close($out) or die "$file: $!";
+	return;
+}
+
+sub stop_server
+{
+	return if !defined($data) || !-f "$data/postmaster.pid";
+	$turns->end();
+	run_quietly('pg_ctl', 'stop', '--wait', '--mode=immediate', "--pgdata=$data");
+	return;
+}
+
+END
+{
+	local $?;
+	stop_server();
+}
+
+# --- Schedules
+
+sub shows
+{
+	my ($scenario, $seed, $schedule) = @_;
+	my @lines = split /\n/, steps_text($schedule);
+
+	diag("$scenario->{name}, seed $seed: $_") for @{ $schedule->{failures} };
+	diag("to repeat: test/hard/schedules.pl 0 $seed");
+	diag(@lines - $SHOWN . ' steps before') && splice(@lines, 0, -$SHOWN) if @lines > $SHOWN;
+	diag($_) for @lines;
+	return;
+}
+
+# A schedule, even if a process of it dies.
+sub try_schedule
+{
+	my ($scenario, $seed, $keeps_steps) = @_;
+	my $schedule = eval { run_schedule($turns, $scenario, $seed, $keeps_steps) };
+
+	return $schedule // { failures => [$@], steps => [ $turns->steps() ], first_tick => 0 };
+}
+
+# The right code holds, for so long; and the same seed gives the same schedule.
+sub holds
+{
+	my ($scenario, $seconds) = @_;
+	my ($began, $seed, $count, $steps, $again, $same, $failed) = (time(), $first_seed, 0, 0, 0, 0, 0);
+
+	while (time() - $began < $seconds && !$failed)
+	{
+		my $is_again = $count++ % 10 == 0;
+		my $schedule = try_schedule($scenario, $seed, $is_again);
+
+		$failed = @{ $schedule->{failures} };
+		shows($scenario, $seed, $schedule) if $failed;
+		if ($is_again && !$failed)
+		{
+			$again++;
+			$steps += @{ $schedule->{steps} };
+			my ($one, $other) = map { steps_text($_, 1) } $schedule, try_schedule($scenario, $seed, 1);
+			if ($one eq $other) { $same++ }
+			elsif ($ENV{SNOWFLAKE_DIFFERENT}) { spurt("$ENV{SNOWFLAKE_DIFFERENT}/one", $one); spurt("$ENV{SNOWFLAKE_DIFFERENT}/other", $other) }
+		}
+		$seed++;
+	}
+	ok(!$failed, sprintf('%s: %d schedules hold, %.0f a second, of %.0f steps', $scenario->{name}, $count, $count / (time() - $began), $steps / ($again || 1)));
+	ok($same >= $SAME * $again, "$scenario->{name}: $same of $again are the same when they are run again") if $again;
+	return;
+}
+
+# With a fault, soon one does not.
+sub shows_fault
+{
+	my ($scenario, $fault) = @_;
+	my $what = "$scenario->{name}, $fault->{name} ($fault->{rule})";
+	my %planted = eval { planted($fault) } or return fail("$what cannot be planted: $@");
+	my %right = map { $_ => slurp($_) } keys %planted;
+	my @sources = (grep { /\.h$/ } keys %planted) ? glob('src/*.c src/lease/*.c') : keys %planted;
+	my ($count, @failures) = (0);
+
+	spurt($_, $planted{$_}) for keys %planted;
+	if (is(build_variant("-include $top/test/hard/schedule.h", @sources), '', "without $fault->{name}"))
+	{
+		start_server($scenario);
+		while ($count < $MOST && !@failures)
+		{
+			@failures = @{ try_schedule($scenario, $first_seed + $count++)->{failures} };
+		}
+		stop_server();
+		ok(@failures, sprintf('%s: in %d schedules: %s', $what, $count, $failures[0] // 'NOT FOUND'));
+	}
+	spurt($_, $right{$_}) for keys %right;
+	return;
+}
+
+$| = 1;
+for my $scenario (@names ? () : @SCENARIOS)
+{
+	start_server($scenario);
+	holds($scenario, $minutes * 60 / @SCENARIOS) if $minutes > 0;
+	shows($scenario, $first_seed, try_schedule($scenario, $first_seed, 1)) if $minutes == 0;
+	stop_server();
+}
+if ($minutes > 0)
+{
+	my %wanted = map { $_ => 1 } @names;
+	for my $scenario (@SCENARIOS)
+	{
+		shows_fault($scenario, $_) for faults(grep { !@names || $wanted{$_} } @{ $scenario->{faults} });
+	}
+}
+else
+{
+	pass("the steps of seed $first_seed");
+}
+done_testing();

@@ -1,0 +1,459 @@
+# Schedules.pm -- what is searched by schedules: scenarios, and what must hold in each
+#
+# A schedule is a scenario and a seed.  The seed chooses statements, the clock, and who is
+# next at each step: see Turns.pm.  What must hold is what doc/reference.md promises:
+#
+#	no id twice; a call that begins after another one has returned gives a greater id
+#	who reads what is new misses no row; a mark never goes back
+#	nobody waits for ever, and nothing fails
+
+package Schedules;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+use List::Util qw(max min shuffle);
+
+use Turns;
+
+our @EXPORT = qw(@SCENARIOS conf_of begin_game run_schedule steps_text);
+
+my $HORIZON_FILE = 'snowflake_horizon';    # record.c
+
+# Two ids a tick and shard, so that ticks are exhausted.
+my $EPOCH_MS = 1_577_836_800_000;    # 2020-01-01
+my ($SHARD_SHIFT, $TICK_SHIFT) = (1, 5);
+my $RESERVE_MS = 1000;
+my $CONF = <<END;
+snowflake.layout = 'epoch=2020-01-01 unit=1ms fields=timestamp:41,shard:4,sequence:1'
+snowflake.shards = '1-3'
+snowflake.reserve = ${RESERVE_MS}ms
+max_connections = 20
+max_prepared_transactions = 10
+max_worker_processes = 4
+max_parallel_workers = 0
+synchronous_commit = off
+fsync = off
+autovacuum = off
+END
+
+
+# What is added where shards are leased, of a registry that is in another database.
+my $LEASE_MS = 10_000;
+my $SETUP = 'CREATE EXTENSION snowflake; CREATE TABLE events (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), source int)';
+
+# The registry goes by the clock of the schedule.
+my $SETUP_REGISTRY = <<'END';
+CREATE OR REPLACE FUNCTION pg_catalog.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE SECURITY DEFINER AS $$
+	SELECT timestamptz '2000-01-01Z' + (SELECT sum(get_byte(bytes, i)::bigint << 8 * (i % 8)) FROM generate_series(0, 15) AS i)::bigint * interval '1 microsecond'
+	  FROM pg_read_binary_file('DIRECTORY/shared', 16, 16) AS bytes
+$$;
+CREATE EXTENSION snowflake_registry;
+CREATE ROLE ids LOGIN;
+SELECT snowflake_registry_grant('ids');
+SELECT snowflake_registry_open('0');
+END
+
+# Players
+my $FIRST = 0;    # mints before each schedule, and looks after it
+my @MINTERS = (1, 2);
+my @POLLERS = (3, 4);
+my $ENDER = 5;    # ends what others have prepared
+my $REGISTRY = 6;
+my ($CLOCK, $RELOAD) = (20, 21);    # what the driver does at its turn
+my %NAME = (
+	$FIRST => 'first', map({ $_ => "minter $_" } @MINTERS), map({ $_ => "poller $_" } @POLLERS),
+	$ENDER => 'ender', $REGISTRY => 'registry', $Turns::HORIZON => 'horizon', $Turns::LEASE => 'lease');
+
+# Each with the function that gives its work, and the faults of Faults.pm that show there.
+our @SCENARIOS = (
+	{
+		name => 'minters and pollers',
+		work => \&minters_and_pollers,
+		faults => [qw(slots_read ring_entered ring_before_clear slots_before_ring hold_locked hold_in_two_steps one_mark horizon_kept file_before_bound file_written)],
+	},
+	{
+		name => 'a clock that is set',
+		work => \&clock_is_set,
+		faults => [qw(latest_raised clock_behind)],
+	},
+	{
+		name => 'marks of shards',
+		work => \&marks_of_shards,
+		faults => [qw(held_for_all held_for_all_locked others_from_now others_in_ring)],
+	},
+	{
+		name => 'prepared transactions',
+		work => \&prepared,
+		faults => [qw(prepared_entered)],
+	},
+	{
+		name => 'leases',
+		work => \&leases,
+		leases => 1,
+		faults => [qw(open_from_tick open_before_noted no_look closed_before_release lease_until)],
+	},
+);
+
+# --- Chance
+
+sub chance { my ($share) = @_; return rand() < $share }
+sub pick { return $_[ int(rand(@_)) ] }
+sub between { my ($from, $to) = @_; return $from + int(rand($to - $from + 1)) }
+
+# Who is next, and for how many steps: anybody, for some steps; or he who comes first in an
+# order, which changes a few times.
+sub chooser
+{
+	my $mean = pick(0.3, 1, 2, 4, 8, 16, 32);
+
+	return sub { (pick(@_), 1 + int(-$mean * log(1 - rand()))) } if chance(0.6);
+	my %place;
+	my @changes = sort { $a <=> $b } map { between(1, 250) } 1 .. between(1, 4);
+	my ($steps, $last) = (0, 100);
+	return sub {
+		$place{$_} //= rand() for @_;
+		my ($first) = sort { $place{$a} <=> $place{$b} } @_;
+		my $budget = @changes ? min(8, $changes[0] - $steps) : 8;
+		$steps += $budget;
+		if (@changes && $steps >= $changes[0])
+		{
+			shift @changes;
+			$place{$first} = $last++;
+		}
+		return ($first, $budget);
+	};
+}
+
+# --- Statements, and what must hold of each.  A schedule notes here what it has seen.
+
+sub fails { my ($schedule, $what) = @_; push @{ $schedule->{failures} }, $what; return }
+
+sub statement
+{
+	my ($schedule, $sql, $done) = @_;
+
+	return {
+		sql => $sql,
+		done => sub {
+			my ($rows, $error) = @_;
+			return fails($schedule, "$error in: " . (ref($sql) ? 'a statement' : $sql)) if defined($error);
+			$done->($rows) if $done;
+		}
+	};
+}
+
+# No id is at the horizon that is on disk, or after it.
+sub look_at_horizon
+{
+	my ($schedule, @ids) = @_;
+
+	open(my $file, '<:raw', "$schedule->{data}/$HORIZON_FILE") or return fails($schedule, "no $HORIZON_FILE: $!");
+	sysread($file, my $record, 16);
+	my ($horizon) = unpack('x8q', $record);
+	fails($schedule, "id $_ is not before the horizon") for grep { ($_ >> $TICK_SHIFT) >= tick_of($horizon) } @ids;
+	return;
+}
+
+# Mints by snowflake_nextval(), or on a named shard; a row has the id.
+sub minting
+{
+	my ($schedule, $sql, $is_named) = @_;
+	my $last;
+
+	return statement(
+		$schedule,
+		sub { $last = $schedule->{last_id}; $sql },
+		sub {
+			my @ids = map { $_->[0] } @{ $_[0] };
+			push @{ $schedule->{ids} }, @ids;
+			look_at_horizon($schedule, @ids);
+			for my $id ($is_named ? () : @ids)
+			{
+				fails($schedule, "id $id comes after $last") if $id <= $last;
+				$last = $id;
+			}
+			$schedule->{last_id} = max($last, $schedule->{last_id});
+		});
+}
+
+my $INSERT = 'INSERT INTO events DEFAULT VALUES RETURNING id';
+my $INSERT_THREE = 'INSERT INTO events (source) SELECT 1 FROM generate_series(1, 3) RETURNING id';
+
+sub insert_on { my ($shard) = @_; return "INSERT INTO events (id) VALUES (snowflake_nextval($shard)) RETURNING id" }
+
+# The statements of a transaction that mints.
+sub transaction
+{
+	my ($schedule) = @_;
+	my $kind = between(0, 9);
+	my $named = insert_on(between(1, 3));
+
+	return minting($schedule, $INSERT) if $kind < 3;
+	return minting($schedule, $INSERT_THREE) if $kind == 3;
+	return minting($schedule, "BEGIN; $INSERT; COMMIT") if $kind == 4;
+	return minting($schedule, $named, 1) if $kind == 5;
+	my @inserts = $kind == 6 ? minting($schedule, $named, 1) : ();
+	push @inserts, minting($schedule, $INSERT) if $kind != 7 || chance(0.5);
+	push @inserts, minting($schedule, $named, 1) if $kind == 7;
+	return (statement($schedule, 'BEGIN'), @inserts, statement($schedule, $kind == 8 ? 'ROLLBACK' : 'COMMIT'));
+}
+
+# Reads what is new: of all shards, or of a list of one.
+sub poll
+{
+	my ($schedule, $player, $shard) = @_;
+	my $of = defined($shard) ? "'$shard'" : '';
+	my $from = \($schedule->{from}{$player}{$of} //= $schedule->{first_id});
+	my $least;
+
+	return statement(
+		$schedule,
+		sub {
+			my $rows = 'SELECT id FROM events WHERE id >= ' . $$from . " AND id + 0 < snowflake_settled($of)::bigint";
+			$rows .= " AND (id >> $SHARD_SHIFT) & 15 = $shard" if defined($shard);
+			$least = $schedule->{mark}{$of} // $schedule->{first_id};
+			"SELECT array_to_string(array($rows), ' '), snowflake_settled($of)::bigint";
+		},
+		sub {
+			my ($seen, $mark) = @{ $_[0][0] };
+			fails($schedule, "the mark went back from $least to $mark") if $mark < $least;
+			push @{ $schedule->{polls} }, { player => $player, shard => $shard, from => $$from, mark => $mark, seen => { map { $_ => 1 } split(' ', $seen) } };
+			$schedule->{mark}{$of} = max($mark, $least, $schedule->{mark}{$of} // 0);
+			$$from = max($mark, $$from);
+		});
+}
+
+# Looks at all rows that there are in the end.
+sub look
+{
+	my ($schedule) = @_;
+
+	return statement(
+		$schedule,
+		"SELECT id FROM events WHERE id >= $schedule->{first_id}",
+		sub {
+			my @ids = map { $_->[0] } @{ $_[0] };
+			for my $poll (@{ $schedule->{polls} })
+			{
+				for my $id (grep { $_ >= $poll->{from} && $_ < $poll->{mark} && !$poll->{seen}{$_} } @ids)
+				{
+					next if defined($poll->{shard}) && ($id >> $SHARD_SHIFT & 15) != $poll->{shard};
+					fails($schedule, "row $id was missed by player $poll->{player}, which read from $poll->{from} to the mark $poll->{mark}");
+				}
+			}
+		});
+}
+
+# --- Scenarios
+
+sub minters_and_pollers
+{
+	my ($schedule) = @_;
+	my %work;
+
+	$work{$_} = [ map { transaction($schedule) } 1 .. between(1, 3) ] for @MINTERS;
+	$work{$_} = [ map { poll($schedule, $_, chance(0.2) ? between(1, 3) : undef) } 1 .. between(1, 2) ] for @POLLERS;
+	return %work;
+}
+
+# It is set back and ahead, by some ticks.
+sub clock_is_set
+{
+	my ($schedule, $turns) = @_;
+	my %work = minters_and_pollers($schedule);
+	my @ms = map { pick(-1, 1) * between(1, 4) } 1 .. between(1, 4);
+
+	$work{$CLOCK} = [ map { my $us = 1000 * $_; sub { $turns->move_clock($us) } } @ms ];
+	return %work;
+}
+
+sub marks_of_shards
+{
+	my ($schedule) = @_;
+	my %work;
+
+	for (@MINTERS)
+	{
+		my @inserts = map { minting($schedule, insert_on(between(1, 2)), 1) } 1 .. between(2, 3);
+		$work{$_} = [ statement($schedule, 'BEGIN'), @inserts, statement($schedule, 'COMMIT'), transaction($schedule) ];
+	}
+	$work{$_} = [ map { poll($schedule, $_, between(1, 2)) } 1 .. between(1, 3) ] for @POLLERS;
+	return %work;
+}
+
+# Who has prepared a transaction, or another session, ends it.
+sub prepared
+{
+	my ($schedule) = @_;
+	my %work = ($ENDER => []);
+
+	for my $minter (@MINTERS)
+	{
+		for my $name (map { "transaction $minter $_" } 1 .. between(1, 2))
+		{
+			my $end = statement($schedule, pick('COMMIT', 'COMMIT', 'ROLLBACK') . " PREPARED '$name'");
+			my $is_ended_here = chance(0.3);
+			push @{ $work{$minter} }, statement($schedule, 'BEGIN'), minting($schedule, chance(0.3) ? insert_on(1) : $INSERT, 1),
+			  statement($schedule, "PREPARE TRANSACTION '$name'", sub { push @{ $work{$ENDER} }, $end if !$is_ended_here }),
+			  $is_ended_here ? $end : transaction($schedule);
+		}
+	}
+	$work{$_} = [ map { poll($schedule, $_, chance(0.3) ? 1 : undef) } 1 .. between(1, 3) ] for @POLLERS;
+	return %work;
+}
+
+# Shards are given back and leased again, by reloads; a lease is revoked, and ends; the
+# clock comes to where leases are renewed.
+sub leases
+{
+	my ($schedule, $turns) = @_;
+	my %work;
+
+	$work{$_} = [ map { minting($schedule, pick($INSERT, $INSERT, $INSERT_THREE)) } 1 .. between(2, 4) ] for @MINTERS;
+	$work{ $POLLERS[0] } = [ map { poll($schedule, $POLLERS[0]) } 1 .. between(1, 2) ];
+	my @lists = map { pick('1-3', '2-3', '1,3', '3') } 1 .. between(0, 2);
+	$work{$RELOAD} = [ map { my $shards = $_; sub { $turns->reload(shards => $shards) } } @lists ] if @lists;
+	return %work;
+}
+
+# --- A schedule
+
+sub tick_of { my ($us) = @_; return int(($us / 1000 + 946_684_800_000) - $EPOCH_MS) }
+
+# What the server and its sessions are before all schedules.
+sub conf_of
+{
+	my ($scenario, $dir, $port) = @_;
+
+	return $CONF if !$scenario->{leases};
+	return $CONF . "snowflake.registry = 'host=$dir port=$port dbname=registry user=ids'\nsnowflake.lease = ${LEASE_MS}ms\n";
+}
+
+sub begin_game
+{
+	my ($turns, $scenario, $dir, $port) = @_;
+	my $sql = sub {
+		my ($player, $text) = @_;
+		$turns->send_query($player, $text);
+		my $error = $turns->read_answer($player)->{error} or return;
+		die "$text: $error\n";
+	};
+
+	$turns->open_session($_, $port) for $FIRST, @MINTERS, @POLLERS, $ENDER;
+	if ($scenario->{leases})
+	{
+		$sql->($FIRST, 'DROP DATABASE IF EXISTS registry');
+		$sql->($FIRST, 'CREATE DATABASE registry');
+		$turns->open_session($REGISTRY, $port, 'registry');
+		$sql->($REGISTRY, 'DROP ROLE IF EXISTS ids');
+		$sql->($REGISTRY, $SETUP_REGISTRY =~ s/DIRECTORY/$dir/r);
+	}
+	$sql->($FIRST, "DROP TABLE IF EXISTS events; DROP EXTENSION IF EXISTS snowflake; $SETUP");
+	$sql->($_, "SET snowflake.shards = '1-3'") for $FIRST, @MINTERS, @POLLERS, $ENDER;
+	$turns->begin();
+	return;
+}
+
+# Bring the server to where each schedule begins: an id was just minted, and the horizon
+# was just renewed; the next renewal is due in so many ms.
+sub prepare
+{
+	my ($turns, $scenario, $schedule, $due_ms) = @_;
+	my $us = $turns->steady_us() + 2 * 1000 * $LEASE_MS;
+
+	$us -= $us % 1000;
+	$turns->set_ticks(0);
+	$turns->move_clock(-$turns->get(24, 8, 'q'));
+	$turns->set_steady_us($us);
+	$turns->reload(shards => '1-3') if $turns->setting('shards') ne '1-3';
+	$turns->play_in_order($FIRST => [ statement($schedule, $INSERT, sub { $schedule->{first_id} = $schedule->{last_id} = $_[0][0][0] }) ])
+	  or fails($schedule, 'the first INSERT waits for ever');
+	revoke($turns, $schedule, between(1, 3)) if $scenario->{leases} && chance(0.3);
+	$us = $turns->steady_us() - $due_ms * 1000;
+	$us += 1000 * ($scenario->{leases} ? pick($RESERVE_MS, $LEASE_MS, 2 * $LEASE_MS) / 2 : $RESERVE_MS / 2);
+	$turns->set_steady_us($us);
+	$schedule->{first_tick} = tick_of($us);
+	return;
+}
+
+# A lease is not to be renewed any more.
+sub revoke
+{
+	my ($turns, $schedule, $shard) = @_;
+
+	$turns->play_in_order($REGISTRY => [ statement($schedule, "SELECT snowflake_registry_revoke($shard)") ]);
+	return;
+}
+
+# No id is of a time at which its shard was not leased any more.
+sub look_at_leases
+{
+	my ($schedule) = @_;
+
+	return statement(
+		$schedule,
+		q(SELECT shard, extract(epoch FROM lease_until) * 1000 FROM snowflake_registry_shards WHERE holder IS NOT NULL),
+		sub {
+			my %until_ms = map { @$_ } @{ $_[0] };
+			for my $id (@{ $schedule->{ids} })
+			{
+				my $until_ms = $until_ms{ $id >> $SHARD_SHIFT & 15 };
+				fails($schedule, "id $id is after the end of the lease") if defined($until_ms) && ($id >> $TICK_SHIFT) + $EPOCH_MS >= $until_ms;
+			}
+		});
+}
+
+# Gives what was seen: "failures", and then, or if they are asked for, "steps".
+sub run_schedule
+{
+	my ($turns, $scenario, $seed, $keeps_steps) = @_;
+	my $schedule = { data => $turns->data(), failures => [], polls => [], ids => [] };
+
+	srand($seed * 2_654_435_761 % 2**32);
+	rand() for 1 .. 3;
+	prepare($turns, $scenario, $schedule, pick(between(0, 5), between(0, 30), 400));
+	return $schedule if @{ $schedule->{failures} };
+	my $share = pick(0.02, 0.1, 0.3, 0.6);
+	my $leap = chance(0.1) ? pick(30, 200) : 1;
+	$turns->set_ticks(map { chance($share) ? pick(1, 1, 1, $leap) : 0 } 1 .. 256);
+	my $choose = chooser();
+	my %work = $scenario->{work}->($schedule, $turns);
+	$turns->forget_steps();
+	$turns->play($choose, %work) or fails($schedule, 'all wait for ever');
+	$schedule->{steps} = [ $turns->steps() ] if $keeps_steps || @{ $schedule->{failures} };
+	$turns->set_ticks(0);
+	$turns->play_in_order($FIRST => [ look($schedule) ]);
+	$turns->play_in_order($REGISTRY => [ look_at_leases($schedule) ]) if $scenario->{leases};
+	return $schedule;
+}
+
+# --- The steps as text.  What is different each time, such as an xid, is left out if they are
+# --- to be compared.
+
+sub value_text
+{
+	my ($value, $tick, $for_comparison) = @_;
+
+	return 'never' if $value == 9_223_372_036_854_775_807;
+	for ([ 'tick', 0 ], [ 'position of tick', $SHARD_SHIFT ], [ 'id of tick', $TICK_SHIFT ])
+	{
+		my ($what, $shift) = @$_;
+		my $far = ($value >> $shift) - $tick;
+		return sprintf('%s %+d', $what, $far) if abs($far) < 1_000_000 && $value > 0;
+	}
+	my $far = tick_of($value) - $tick;
+	return sprintf('%+d ms', $far) if $value > 0 && abs($far) < 1_000_000;
+	return $for_comparison && abs($value) > 9 ? '' : $value;
+}
+
+sub steps_text
+{
+	my ($schedule, $for_comparison) = @_;
+
+	return join('', map { sprintf("%-9s %s %s: %s\n", $NAME{ $_->[0] } // "session $_->[0]", @$_[ 1, 2 ], value_text($_->[3], $schedule->{first_tick}, $for_comparison)) }
+		  @{ $schedule->{steps} });
+}
+
+1;

@@ -1,0 +1,374 @@
+# Turns.pm -- one turn for all processes of a server, handed on at each of their steps
+#
+# test/hard/schedule.h, with which the library is built, has the other half of it, and says
+# how it goes.  Here are the sessions, the clock, and the loop that gives the turn to one
+# player after the other.  Who is next is the caller's to choose.
+#
+# What a player has to do is a list of statements.  A statement is a hash:
+#   sql   text, or a function that gives it when the statement begins
+#   done  is called with its rows, or with undef and the error
+# or else a function, which the driver calls at its turn: it sets the clock, say.
+
+package Turns;
+
+use strict;
+use warnings;
+
+use Fcntl qw(O_RDWR O_CREAT O_NONBLOCK SEEK_SET);
+use IO::Socket::UNIX;
+use POSIX qw(mkfifo);
+use Time::HiRes qw(sleep time);
+
+# As in schedule.h
+my ($PLAYERS, $READINGS, $STEPS) = (12, 256, 8192);
+my ($AT_PLAYER, $PLAYER_SIZE, $STEP_SIZE) = (288, 72, 128);
+my ($OUT, $RUNS, $READY, $BLOCKED, $SLEEPS) = (0 .. 4);
+my $AT_STEP = $AT_PLAYER + $PLAYERS * $PLAYER_SIZE;
+our ($HORIZON, $LEASE) = (10, 11);
+my $NOBODY = -1;
+
+my $PATIENCE = 60;    # seconds for the steps of one turn
+my $UNIX_EPOCH = 946_684_800;    # of a TimestampTz, in seconds
+
+# The files that the library looks for.
+sub new
+{
+	my ($class, $dir) = @_;
+	my $self = bless { dir => $dir, session => {}, buffer => {} }, $class;
+
+	sysopen($self->{shared}, "$dir/shared", O_RDWR | O_CREAT, 0600) or die "$dir/shared: $!";
+	truncate($self->{shared}, $AT_STEP + $STEPS * $STEP_SIZE) or die "$dir/shared: $!";
+	for my $name ('driver', 0 .. $PLAYERS - 1)
+	{
+		mkfifo("$dir/$name", 0600) or die "$dir/$name: $!" if !-p "$dir/$name";
+		sysopen($self->{pipe}{$name}, "$dir/$name", O_RDWR | O_NONBLOCK) or die "$dir/$name: $!";
+	}
+	$self->put(4, 'l', $NOBODY);
+	$self->put(16, 'qq', int(time() - $UNIX_EPOCH) * 1_000_000, 0);
+	return $self;
+}
+
+# --- What all share
+
+sub put
+{
+	my ($self, $at, $template, @values) = @_;
+
+	sysseek($self->{shared}, $at, SEEK_SET) && syswrite($self->{shared}, pack($template, @values)) or die "could not write: $!";
+	return;
+}
+
+sub get
+{
+	my ($self, $at, $size, $template) = @_;
+
+	sysseek($self->{shared}, $at, SEEK_SET) && sysread($self->{shared}, my $bytes, $size) or die "could not read: $!";
+	return unpack($template, $bytes);
+}
+
+# Each player's state, and until when it sleeps.
+sub players
+{
+	my ($self) = @_;
+
+	return $self->get($AT_PLAYER, $PLAYERS * $PLAYER_SIZE, '(x4lx24qx32)' . $PLAYERS);
+}
+
+sub set_state
+{
+	my ($self, $player, $state) = @_;
+
+	$self->put($AT_PLAYER + $player * $PLAYER_SIZE + 4, 'l', $state);
+	return;
+}
+
+# --- The clock: as a TimestampTz, and how far ahead it is of the one that nobody can set
+
+sub steady_us { my ($self) = @_; return $self->get(16, 8, 'q') }
+
+sub set_steady_us { my ($self, $us) = @_; $self->put(16, 'q', $us); return }
+
+sub move_clock
+{
+	my ($self, $us) = @_;
+
+	$self->put(24, 'q', $self->get(24, 8, 'q') + $us);
+	return;
+}
+
+# By how many ms each reading moves both from now on, over and over.
+sub set_ticks
+{
+	my ($self, @ms) = @_;
+
+	$self->put(12, 'l', 0);
+	$self->put(32, "C$READINGS", map { $ms[ $_ % @ms ] } 0 .. $READINGS - 1);
+	return;
+}
+
+# --- Sessions.  The protocol of the server, as far as is needed
+
+sub open_session
+{
+	my ($self, $player, $port, $database) = @_;
+	my $socket = IO::Socket::UNIX->new(Peer => "$self->{dir}/.s.PGSQL.$port") or die "could not connect: $!";
+	my $words = join("\0", 'user', 'postgres', 'database', $database // 'postgres', 'application_name', "turn $player") . "\0\0";
+
+	$self->{session}{$player} = $socket;
+	$self->{buffer}{$player} = '';
+	syswrite($socket, pack('NN', 8 + length($words), 196_608) . $words);
+	$self->read_answer($player);
+	return;
+}
+
+sub send_query
+{
+	my ($self, $player, $sql) = @_;
+
+	syswrite($self->{session}{$player}, pack('aNZ*', 'Q', 5 + length($sql), $sql));
+	return;
+}
+
+# Read what there is of an answer.  Gives undef until it is whole; then its rows, and the
+# error if it has one.
+sub take_answer
+{
+	my ($self, $player) = @_;
+	my $buffer = \$self->{buffer}{$player};
+	my ($at, @rows, $error) = (0);
+
+	sysread($self->{session}{$player}, $$buffer, 65536, length($$buffer)) or die "session $player has ended\n";
+	return if substr($$buffer, -6, 5) ne "Z\0\0\0\5";
+	while ($at < length($$buffer))
+	{
+		my ($type, $length) = unpack('aN', substr($$buffer, $at, 5));
+		my $body = substr($$buffer, $at + 5, $length - 4);
+
+		push @rows, [ columns_of($body) ] if $type eq 'D';
+		$error = { map { unpack('aa*', $_) } split /\0/, $body } if $type eq 'E';
+		$at += 1 + $length;
+	}
+	$$buffer = '';
+	return { rows => \@rows, error => $error && "$error->{C}: $error->{M}" };
+}
+
+sub columns_of
+{
+	my ($body) = @_;
+	my ($at, @values) = (2);
+
+	for (1 .. unpack('n', $body))
+	{
+		my $length = unpack('l>', substr($body, $at, 4));
+		push @values, $length < 0 ? undef : substr($body, $at + 4, $length);
+		$at += 4 + ($length < 0 ? 0 : $length);
+	}
+	return @values;
+}
+
+sub read_answer
+{
+	my ($self, $player) = @_;
+	my $answer;
+
+	until ($answer = $self->take_answer($player)) { }
+	return $answer;
+}
+
+# --- Settings, by a reload.  When it returns, the workers have their signal, and the sessions
+# --- most likely.
+
+# The data directory of the server that is to be played with; its configuration includes
+# what is written here.
+sub set_data
+{
+	my ($self, $data) = @_;
+
+	$self->{data} = $data;
+	$self->{settings} = {};
+	$self->write_settings(shards => '1-3');
+	return;
+}
+
+sub data { my ($self) = @_; return $self->{data} }
+sub setting { my ($self, $name) = @_; return $self->{settings}{$name} }
+
+sub write_settings
+{
+	my ($self, %settings) = @_;
+
+	$self->{settings}{$_} = $settings{$_} for keys %settings;
+	open(my $file, '>', "$self->{data}/turns.conf") or die "turns.conf: $!";
+	print $file map { "snowflake.$_ = '$self->{settings}{$_}'\n" } sort keys %{ $self->{settings} };
+	close($file) or die "turns.conf: $!";
+	return;
+}
+
+sub reload
+{
+	my ($self, %settings) = @_;
+	my $count = sub { join(' ', map { $self->get($AT_PLAYER + $_ * $PLAYER_SIZE + 12, 4, 'l') } $HORIZON, $LEASE) };
+	my @before = split(' ', $count->());
+	my $wanted = join(' ', map { $_ + 1 } @before);
+	my $began = time();
+
+	$self->write_settings(%settings);
+	open(my $file, '<', "$self->{data}/postmaster.pid") or die "postmaster.pid: $!";
+	chomp(my $pid = <$file>);
+	kill('HUP', $pid);
+	sleep(0.0005) while $count->() ne $wanted && time() - $began < $PATIENCE;
+	sleep(0.001);
+	return;
+}
+
+# --- The loop
+
+# From now on nobody makes a step without the turn; or everybody does again.
+sub begin
+{
+	my ($self) = @_;
+
+	$self->set_state($_, $SLEEPS) for $HORIZON, $LEASE;
+	$self->put(0, 'l', 1);
+	return;
+}
+
+sub end
+{
+	my ($self) = @_;
+
+	$self->put(0, 'l', 0);
+	syswrite($self->{pipe}{$_}, 'x') for 0 .. $PLAYERS - 1;
+	close($_) for values %{ $self->{session} };
+	$self->{session} = {};
+	return;
+}
+
+# Those who want the turn.  If all sleep, the clock goes on to where the first one wakes, if
+# there is still something to do.
+sub wanting
+{
+	my ($self, $work) = @_;
+	my @players = $self->players();
+	my @wanting = grep { $players[ 2 * $_ ] == $OUT ? @{ $work->{$_} // [] } : $players[ 2 * $_ ] == $READY } 0 .. $PLAYERS - 1;
+	my @sleeping = grep { $players[ 2 * $_ ] == $SLEEPS && $players[ 2 * $_ + 1 ] } 0 .. $PLAYERS - 1;
+	my $is_done = !grep { $players[ 2 * $_ ] == $BLOCKED || $players[ 2 * $_ ] != $OUT && $_ < $HORIZON } 0 .. $PLAYERS - 1;
+
+	push @wanting, grep { $_ >= $PLAYERS && @{ $work->{$_} } } sort keys %$work;
+	return @wanting if @wanting && !@sleeping;
+	my $now = @sleeping ? $self->steady_us() : 0;
+	my ($first) = sort { $a <=> $b } map { $players[ 2 * $_ + 1 ] } @sleeping;
+	return @wanting if !defined($first) || $now < $first && (@wanting || $is_done);
+	if ($now < $first)
+	{
+		$self->set_steady_us($first);
+		$now = $first;
+	}
+	for (grep { $players[ 2 * $_ + 1 ] <= $now } @sleeping)
+	{
+		$self->set_state($_, $READY);
+		push @wanting, $_;
+	}
+	return @wanting;
+}
+
+# The answer to a statement has come: the session plays no more until the next one.
+sub finish
+{
+	my ($self, $player, $statement, $answer) = @_;
+	my $at = $AT_PLAYER + $player * $PLAYER_SIZE;
+	my @players = $self->players();
+
+	$self->put($at + 4, 'l', $OUT);
+	$self->put($at + 40, 'q4', 0, 0, 0, 0);
+	$self->put(4, 'l', $NOBODY);
+	$self->set_state($_, $READY) for grep { $players[ 2 * $_ ] == $BLOCKED } 0 .. $PLAYERS - 1;
+	$statement->{done}->($answer->{error} ? undef : $answer->{rows}, $answer->{error}) if $statement->{done};
+	return;
+}
+
+# Give a player the turn for some steps, and wait until it gives it back.
+sub give
+{
+	my ($self, $player, $steps, $work, $running) = @_;
+
+	if ($player >= $PLAYERS)
+	{
+		shift(@{ $work->{$player} })->();
+		return;
+	}
+	$self->put($AT_PLAYER + $player * $PLAYER_SIZE + 4, 'll', $RUNS, $steps);
+	$self->put(4, 'l', $player);
+	if ($self->{session}{$player} && !$running->{$player})
+	{
+		my $statement = $running->{$player} = shift @{ $work->{$player} };
+		$self->send_query($player, ref($statement->{sql}) ? $statement->{sql}->() : $statement->{sql});
+	}
+	else
+	{
+		syswrite($self->{pipe}{$player}, 'x');
+	}
+	$self->await($player, $running);
+	return;
+}
+
+sub await
+{
+	my ($self, $player, $running) = @_;
+	my ($pipe, $socket) = ($self->{pipe}{driver}, $self->{session}{$player});
+	my $asked = '';
+
+	vec($asked, fileno($_), 1) = 1 for grep { defined } $pipe, $socket;
+	for (;;)
+	{
+		select(my $told = $asked, undef, undef, $PATIENCE) or die "player $player does not give the turn back\n";
+		if (vec($told, fileno($pipe), 1))
+		{
+			sysread($pipe, my $bytes, 64);
+			return;
+		}
+		my $answer = $self->take_answer($player) or next;
+		$self->finish($player, delete $running->{$player}, $answer);
+		return;
+	}
+}
+
+# Let all play until what they have to do is done.  "choose" is given who wants the turn, and
+# gives whose it is, and for how many steps.  False if all wait for ever.
+sub play
+{
+	my ($self, $choose, %work) = @_;
+	my %running;
+
+	while (my @wanting = $self->wanting(\%work))
+	{
+		$self->give($choose->(@wanting), \%work, \%running);
+	}
+	return !%running;
+}
+
+# One after the other, each as long as it can.
+sub play_in_order
+{
+	my ($self, %work) = @_;
+
+	return $self->play(sub { ($_[0], 1_000_000) }, %work);
+}
+
+# --- The steps that were made
+
+sub forget_steps { my ($self) = @_; $self->put(8, 'l', 0); return }
+
+# Each with its player, function, what it did, and the value.
+sub steps
+{
+	my ($self) = @_;
+	my ($count) = $self->get(8, 4, 'l');
+
+	$count = $STEPS if $count > $STEPS;
+	return if !$count;
+	my @fields = $self->get($AT_STEP, $count * $STEP_SIZE, '(qlZ36Z80)' . $count);
+	return map { [ @fields[ 4 * $_ + 1, 4 * $_ + 2, 4 * $_ + 3, 4 * $_ ] ] } 0 .. $count - 1;
+}
+
+1;
