@@ -596,6 +596,9 @@ attempt_renewal(int64 wanted_tick)
 	return good;
 }
 
+/* How far the clock is ahead of the one that nobody can set, as far as it is believed. */
+static int64 ahead_us;
+
 /*
  * The tick that readers want, or as much of it as their clock is believed: by a leap of
  * less than the reserve at once, else when it has lasted.  What is asked for late seems to
@@ -604,16 +607,13 @@ attempt_renewal(int64 wanted_tick)
 static int64
 credible_tick(int64 read_tick)
 {
-	static int64 ahead_us =
-		PG_INT64_MIN;			/* of the clock that nobody can set */
-	static int64  leapt_us = 0; /* by that one; 0: it has not */
+	static int64  leapt_us = 0; /* by the steady clock; 0: it has not */
 	const Layout *layout = settings_layout();
 	int64		  steady_us = steady_clock_us();
 	int64		  us = layout_time_of_tick(layout, read_tick) - steady_us;
 	int64		  tick;
 
-	if (ahead_us == PG_INT64_MIN ||
-		us - ahead_us <= settings_reserve_ms * US_PER_MS)
+	if (us - ahead_us <= settings_reserve_ms * US_PER_MS)
 		leapt_us = 0;
 	else if (leapt_us == 0)
 		leapt_us = steady_us;
@@ -652,6 +652,7 @@ void
 snowflake_horizon_main(Datum arg)
 {
 	worker_begin(&state->worker, show_no_wait);
+	ahead_us = GetCurrentTimestamp() - steady_clock_us();
 
 	/* record the layout; show what is wrong before anybody mints */
 	(void) attempt_renewal(HORIZON_OPEN_ONLY);

@@ -25,7 +25,7 @@ our @EXPORT = qw(
   start_session finish_session has_ended in_parallel
   create_mint_log inversions mint_log_is_sound count_of by_shard slow_ids
   restart_with_layout end_sessions start_minters all_mint stop_minters duplicates ids_are_distinct
-  page_text fenced_blocks page_runs
+  page_text fenced_blocks page_runs build_in
 );
 
 # Before the server's own programs: an initdb that is quicker
@@ -371,6 +371,16 @@ sub count_of
 {
 	my ($node, $query) = @_;
 	return $node->safe_psql('postgres', "SELECT count(*) FROM $query");
+}
+
+# Build another tree, and install it into its directory "stage".  Gives what that printed, and
+# what to standard error.  Of the make that runs this test it knows nothing.
+sub build_in
+{
+	my ($tree, @variables) = @_;
+	local %ENV = map { $_ => $ENV{$_} } grep { !/^(?:MAKE|MFLAGS|GNUMAKEFLAGS|IN_|VPATH)/ } keys %ENV;
+
+	return run_command([ 'sh', '-c', 'cd "$0" && exec bash test/stage.sh "$0/stage" COPT=-Werror "$@"', $tree, @variables ]);
 }
 
 # SQL that makes a table of ids, partitioned by shard into so many.

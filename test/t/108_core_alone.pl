@@ -21,32 +21,25 @@ use Test::More;
 
 my $top = "$FindBin::RealBin/../..";
 
-# --- The list of tests is that of the tests there are
-my @listed = page_text('test/lease_tests') =~ /^(\w+) /mg;
-my %is_listed = map { $_ => 1 } @listed;
-is_deeply([ grep { !-f "$top/test/t/$_.pl" && !-f "$top/test/sql/$_.sql" } @listed ], [], 'each test that is listed is there');
-my @leasing = grep { slurp_file("$top/test/t/$_.pl") =~ /^use LeaseTest;/m } map { /(\w+)\.pl$/ } glob("$top/test/t/*.pl");
-is_deeply([ grep { !$is_listed{$_} } @leasing ], [], 'and each that leases is listed');
-
 # --- Built without them, in a place of its own
 my $core = PostgreSQL::Test::Utils::tempdir() . '/core';
 mkdir($_) or die "$_: $!" for $core, "$core/test";
 PostgreSQL::Test::Utils::system_or_bail('cp', '-r', "$top/Makefile", "$top/sql", "$top/src", glob("$top/*.control"), $core);
 PostgreSQL::Test::Utils::system_or_bail('cp', "$top/test/stage.sh", "$top/test/snowflake.conf", "$core/test");
 PostgreSQL::Test::Utils::system_or_bail('sh', '-c', "cd '$core' && rm -rf src/lease sql/snowflake/leases.sql sql/snowflake--1.0.sql src/*.o *.so");
-{
-	# nothing of the make that runs this test
-	local %ENV = map { $_ => $ENV{$_} } grep { !/^(?:MAKE|MFLAGS|GNUMAKEFLAGS|IN_|VPATH)/ } keys %ENV;
-	my ($out, $err) = run_command([ 'sh', '-c', "cd '$core' && bash test/stage.sh '$core/stage' COPT=-Werror LEASES=no" ]);
-	if ($err =~ /this server finds extensions only where it is installed/)
-	{
-		plan skip_all => 'this server finds extensions only where it is installed';
-	}
-	ok(-f "$core/stage/server.conf", 'the core is built without src/lease') or BAIL_OUT("$out$err");
-}
+my ($out, $err) = build_in($core, 'LEASES=no');
+plan skip_all => 'this server finds extensions only where it is installed' if $err =~ /this server finds extensions only where it is installed/;
+ok(-f "$core/stage/server.conf", 'the core is built without src/lease') or BAIL_OUT("$out$err");
 my ($library) = split(/\n/, `find '$core/stage' -name snowflake.so`);
 my $libraries = `ldd '$library' 2>&1`;
 unlike($libraries, qr/libpq/, 'its library does not need libpq');
+
+# --- The list of tests is that of the tests there are
+my @listed = page_text('test/lease_tests') =~ /^(\w+) /mg;
+my %is_listed = map { $_ => 1 } @listed;
+is_deeply([ grep { !-f "$top/test/t/$_.pl" && !-f "$top/test/sql/$_.sql" } @listed ], [], 'each test that is listed is there');
+my @leasing = grep { slurp_file("$top/test/t/$_.pl") =~ /^use LeaseTest;/m } map { /(\w+)\.pl$/ } glob("$top/test/t/*.pl");
+is_deeply([ grep { !$is_listed{$_} } @leasing ], [], 'and each that leases is listed');
 
 # --- It mints, crashes, and goes on
 my $paths = join("\n", slurp_file("$core/stage/server.conf") =~ /^((?:dynamic_library|extension_)\w+ = .*)$/mg);

@@ -15,7 +15,7 @@ use Test::More;
 my $top = "$FindBin::RealBin/../..";
 my $dir = PostgreSQL::Test::Utils::tempdir_short();
 
-# A copy with its objects, so that only what changes is built.
+# The tree and its objects, so that only what changes is built.
 system_or_bail('sh', '-c', 'tar -C "$0" -cf - --exclude-vcs --exclude="./tmp_check*" --exclude=./run . | tar -C "$1" -xf -', $top, $dir);
 
 # --- Each step names a file, a text in it, and what comes above that text
@@ -39,11 +39,10 @@ for my $file (keys %texts)
 
 # --- A server with them
 
-local $ENV{PATH} = $ENV{PATH};
-my ($made, $err) = run_command([ 'sh', '-c', 'cd "$0" && exec bash test/stage.sh "$0/stage" COPT="-Werror -DUSE_ASSERT_CHECKING"', $dir ]);
+my ($made, $err) = build_in($dir, 'COPT=-Werror -DUSE_ASSERT_CHECKING');
 is($err, '', 'it is built without a warning') or diag($made);
 local $ENV{TEMP_CONFIG} = "$dir/stage/server.conf";
-my $node = new_server('additions', conf => "fsync = off\nsnowflake.layout = 'acme'");
+my $node = new_server('additions', conf => "fsync = off\nsnowflake.layout = 'acme'\nsnowflake.shards = '5'");
 my $sql = sub { $node->safe_psql('postgres', $_[0]) };
 
 is($sql->("SELECT snowflake_timestamp(0)"), '2023-11-14 22:13:20+00', 'a server takes the preset');
