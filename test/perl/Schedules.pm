@@ -19,7 +19,7 @@ use Turns;
 
 our @EXPORT = qw(@SCENARIOS conf_of begin_game run_schedule steps_text);
 
-my $HORIZON_FILE = 'snowflake_horizon';    # record.c
+my $HORIZON_FILE = 'snowflake.horizon';    # record.c
 
 # Two ids a tick and shard, so that ticks are exhausted.
 my $EPOCH_MS = 1_577_836_800_000;    # 2020-01-01
@@ -213,7 +213,7 @@ sub poll
 		sub {
 			my $rows = 'SELECT id FROM events WHERE id >= ' . $$from . " AND id + 0 < snowflake_settled($of)::bigint";
 			$rows .= " AND (id >> $SHARD_SHIFT) & 15 = $shard" if defined($shard);
-			$least = $schedule->{mark}{$of} // $schedule->{first_id};
+			$least = $schedule->{mark}{$of} // $schedule->{first_id} >> $TICK_SHIFT << $TICK_SHIFT;
 			"SELECT array_to_string(array($rows), ' '), snowflake_settled($of)::bigint";
 		},
 		sub {
