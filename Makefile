@@ -54,12 +54,13 @@ OBJS += \
 endif
 
 # The script of the extension is put together of its parts: core.sql is what src/
-# does, leases.sql what src/lease/ does, the others need no C.  That of snowflake_plain is the file that one pastes,
-# with the schema of each name.
-SQL_PARTS  = core $(if $(filter-out no,$(LEASES)),leases) tables marks partitions layout_change keys audit check dependents end
+# does, leases.sql what src/lease/ does, the others need no C.  That of
+# snowflake_plain is the file that one pastes, with the schema of each name.
+SQL_PARTS  = core $(if $(filter no,$(LEASES)),,leases) tables marks partitions layout_change keys audit check dependents end
 DATA_built = sql/snowflake--1.0.sql
 DATA_built += sql/snowflake_plain--1.0.sql
 DATA       = $(patsubst $(srcdir)/%,%,$(wildcard $(srcdir)/sql/snowflake--*--*.sql $(srcdir)/sql/snowflake_registry--*.sql $(srcdir)/sql/snowflake_plain--*--*.sql))
+EXTRA_CLEAN = src/leases-*.choice src/lease/*.o src/lease/*.bc
 PGFILEDESC = "snowflake - 64-bit time-ordered ids"
 
 # Only what the server calls is visible to other libraries.  The headers of 15 do
@@ -128,6 +129,12 @@ sql/snowflake_plain--1.0.sql: $(srcdir)/sql/snowflake_plain.sql $(srcdir)/Makefi
 ifdef VPATH
 $(shell mkdir -p src/lease sql; test -e expected || ln -s $(srcdir)/expected expected)
 endif
+
+# What depends on the choice of LEASES is built again when that is another one.  (PGXS
+# makes no file that only others depend on, so there is no rule for this one.)
+LEASES_CHOICE := src/leases-$(if $(filter no,$(LEASES)),no,yes).choice
+$(shell test -e $(LEASES_CHOICE) || { rm -f src/leases-*.choice; touch $(LEASES_CHOICE); })
+src/module.o src/module.bc sql/snowflake--1.0.sql: $(LEASES_CHOICE)
 
 ifndef IN_INSTALLCHECK
 installcheck:

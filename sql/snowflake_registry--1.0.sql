@@ -795,8 +795,8 @@ COMMENT ON FUNCTION @extschema@.snowflake_registry_renew(@extschema@.snowflake_r
     int[], timestamptz[], timestamptz[], int[]) IS 'renew a server''s leases';
 
 -- Lease what is free of "wanted", or else so many shards; but not while the registry is
--- fenced, nor more than a holder may have.  Then "full_until" says when it may have
--- more.
+-- fenced, nor if the caller asks for more than it gets ("is_more"), nor more than a holder
+-- may have.  Then "full_until" says when it may have more.
 CREATE FUNCTION @extschema@.snowflake_registry_lease_free(
     reg @extschema@.snowflake_registry_state, caller @extschema@.snowflake_registry_caller, now timestamptz, length interval, is_more boolean,
     wanted int[], count int, preferred int[], OUT free int[], OUT full_until timestamptz)

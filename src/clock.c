@@ -3,7 +3,7 @@
  * clock.c
  *	  A clock that nobody can set, and waiting.
  *
- * Every wait of a backend goes through here, so that every one of them holds
+ * Every wait of a session goes through here, so that every one of them holds
  * no lock, sleeps, shows what it waits for in pg_stat_activity, and ends when
  * the query is cancelled or the server goes away.  There is no state here.
  *

@@ -188,7 +188,10 @@ present_mint_tick(const Layout *layout, TimestampTz now)
 			 errhint("Check the server's clock, and \"snowflake.layout\".")));
 }
 
-/* The error that a check raises, without its patience; NULL: none. */
+/*
+ * The error that a check raises, without its patience; NULL: none.  A check holds no lock
+ * then; but where it is out of memory it may, and that error goes on.
+ */
 ErrorData *
 caught_error(void (*check)(bool patient))
 {
@@ -201,6 +204,8 @@ caught_error(void (*check)(bool patient))
 	}
 	PG_CATCH();
 	{
+		if (geterrcode() == ERRCODE_OUT_OF_MEMORY)
+			PG_RE_THROW();
 		MemoryContextSwitchTo(context);
 		error = CopyErrorData();
 		FlushErrorState();

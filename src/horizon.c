@@ -26,8 +26,8 @@
  *	- The worker, once recovery has ended, reads the file and the page, raises
  *	  the found horizon to the later of the two, and only then publishes a
  *	  first horizon.  Until then nobody mints.
- *	- A server that is shut down, in whatever mode, lowers the record to the
- *	  latest tick, in the postmaster's last moments, when every session has gone.
+ *	- A server that is shut down, in whatever mode, lowers the record to the end of
+ *	  the latest tick, in the postmaster's last moments, when every session has gone.
  *
  * Hence no interleaving mints an id past what is stored: an id of tick t needs
  * a published H > t, publishing H needs the record of H on disk, and a server that
@@ -127,7 +127,7 @@ is_renewed(void)
 		   pg_atomic_read_u64(&bounds->found_horizon);
 }
 
-/* Lower the record to the latest tick, below which are all ids and all marks. */
+/* Lower the record to the end of the latest tick: all ids and all marks are before. */
 static void
 close_cleanly(int code, Datum arg)
 {
@@ -210,7 +210,8 @@ horizon_wait(WorkerWait *wait, int64 tick)
 
 /*
  * Raise the latest tick to the present one, though not past where the next renewal
- * is due; there, ask for that.  Waits until the horizon that was found is in force.
+ * is due; there, ask for that.  Waits until there is a horizon, found at the start or
+ * stored since.
  */
 void
 horizon_begin_present_tick(void)
@@ -244,7 +245,7 @@ horizon_check_worker(bool patient)
 	worker_check(&state->worker, patient);
 }
 
-/* It is stopped, or hangs. */
+/* The worker does not answer: it is stopped, or hangs. */
 static void
 report_silence(int64 waited_us)
 {
@@ -498,8 +499,8 @@ store_horizon(TimestampTz horizon, Trouble *trouble)
  * before sessions come to the horizon.  The sessions read the clock; the worker
  * needs none.
  *
- * If snowflake.reserve was made shorter, the horizon can be further away than
- * it is now to be moved.  Its record must stay, so there is nothing to do yet.
+ * If snowflake.reserve was made shorter, the horizon can be further ahead than this
+ * renewal would set it.  Its record must stay, so there is nothing to do yet.
  *
  * After a crash the clock may stand before the horizon that was found.  That is on
  * disk already, so there is nothing to store until the clock has reached it; else
@@ -596,13 +597,17 @@ attempt_renewal(int64 wanted_tick)
 	return good;
 }
 
-/* How far the clock is ahead of the one that nobody can set, as far as it is believed. */
+/*
+ * How far the clock is ahead of the one that nobody can set, as far as it is believed.  If
+ * it was far ahead when the worker began, and was set back, the mark is not safe from a
+ * leap to there until the worker begins again.
+ */
 static int64 ahead_us;
 
 /*
  * The tick that readers want, or as much of it as their clock is believed: by a leap of
- * less than the reserve at once, else when it has lasted.  What is asked for late seems to
- * be set back, so the clock counts as it was when it was furthest ahead.
+ * less than the reserve at once, else when it has lasted.  If the worker looks at a tick
+ * late, its clock seems to be set back: so the greatest lead that was seen counts.
  */
 static int64
 credible_tick(int64 read_tick)

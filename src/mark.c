@@ -10,7 +10,8 @@
  *
  * The mark is the first id of a tick, the least of four:
  *
- *	1. the latest tick, after the reader has raised it to the present one
+ *	1. the latest tick, after the reader has raised it to the present one; but not past
+ *	   the horizon on disk
  *	2. the ticks at which running transactions hold the mark, in their slots
  *	3. likewise transactions that are prepared, in a table
  *	4. likewise transactions that ended lately, in a ring
@@ -25,9 +26,9 @@
  *	b. At its end, it has become visible.  Then it enters the ring, and then it
  *	   clears its slot.  If it rolled back, or has no xid, there will be no rows of
  *	   it: it just clears its slot.
- *	c. If it is prepared, it enters the table before it is, and clears its slot
- *	   after.  The session that removes it from the table, when it has ended, puts it
- *	   into the ring first.
+ *	c. If it is to be prepared, it first enters the table, then is prepared, and then
+ *	   clears its slot.  When a prepared transaction has ended, a session puts it into
+ *	   the ring, and only then removes it from the table.
  *
  * What the reader does, with a snapshot that is older than the call: it raises the
  * latest tick, to P; then it looks at the slots, each under its lock; then at the
@@ -116,10 +117,12 @@
  * A note about locking:
  *	- The ring: see above.  Only who has set an entry's state to "under way" writes the
  *	  rest of it.
- *	- The table is read and written under mark_lock, an LWLock, which only those who
- *	  prepare transactions take, and who reads while there are some.  It is held while
- *	  the server is asked whether transactions run, which takes locks of the server's.
- *	  What leaves the table has entered the ring before the count says so.
+ *	- The table is read and written under mark_lock, an LWLock.  These take it: a
+ *	  session that prepares a transaction or ends a prepared one; a reader, while there
+ *	  are some; and each session once, to see that the table is filled.  It is held while
+ *	  the server is asked for its locks, and whether transactions run, which takes locks
+ *	  of the server's.  What leaves the table has entered the ring before the count says
+ *	  so.
  *
  *-------------------------------------------------------------------------
  */
@@ -159,7 +162,7 @@ typedef enum LockKind
 	LOCK_OF_OTHERS_TIME
 } LockKind;
 
-/* A transaction that has minted, and does not run any more. */
+/* A transaction that has minted, as the ring and the table have it. */
 typedef struct Minted
 {
 	FullTransactionId xid;
@@ -170,8 +173,8 @@ typedef struct Minted
 /* In the ring. */
 typedef struct RingEntry
 {
-	pg_atomic_uint64  state; /* 0 at first, then one of these: */
-	FullTransactionId after; /* the latest completed xid */
+	pg_atomic_uint64  state;	 /* 0 at first, then one of these: */
+	FullTransactionId completed; /* the latest one when it entered */
 	Minted			  transaction;
 } RingEntry;
 
@@ -192,7 +195,7 @@ typedef struct View
 	Snapshot		  snapshot;
 	const OwnShards	 *shards; /* NULL: all */
 	FullTransactionId xmin;
-	FullTransactionId sees_after; /* it sees who entered the ring before this */
+	FullTransactionId sees_before; /* all whose "completed" is less */
 } View;
 
 /* In shared memory, one piece. */
@@ -274,7 +277,7 @@ enter_ring(const Minted *transaction)
 											UNDER_WAY(ticket)))
 			continue;
 		pg_write_barrier();
-		entry->after = latest_completed_xid();
+		entry->completed = latest_completed_xid();
 		entry->transaction = *transaction;
 		pg_write_barrier();
 		pg_atomic_write_u64(&entry->state, WRITTEN(ticket));
@@ -441,7 +444,7 @@ at_transaction_event(XactEvent event, void *arg)
 		return;
 	mine.xid = GetTopFullTransactionIdIfAny();
 	if (event == XACT_EVENT_PRE_PREPARE)
-		prepare(&mine); /* which has an xid by now, if it had none */
+		prepare(&mine); /* the server has given it an xid, if it had none */
 	if (event == XACT_EVENT_COMMIT && FullTransactionIdIsValid(mine.xid))
 		enter_ring(&mine);
 	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT ||
@@ -470,7 +473,7 @@ mark_begin_utility(const Node *node)
 	return ends_prepared;
 }
 
-/* It has ended one. */
+/* A utility statement has ended a prepared transaction. */
 void
 mark_end_prepared(void)
 {
@@ -498,12 +501,12 @@ view_of(Snapshot snapshot, const OwnShards *shards)
 							  .xmin = in_full(snapshot->xmin, next)};
 
 	if (has_imported || (am_walsender && IsolationUsesXactSnapshot()))
-		view.sees_after = view.xmin;
+		view.sees_before = view.xmin;
 	else
 	{
 		/* the latest completed xid */
-		view.sees_after = in_full(snapshot->xmax, next);
-		FullTransactionIdRetreat(&view.sees_after);
+		view.sees_before = in_full(snapshot->xmax, next);
+		FullTransactionIdRetreat(&view.sees_before);
 	}
 	return view;
 }
@@ -553,7 +556,7 @@ read_entry(uint64 ticket, RingEntry *copy, bool *is_lost)
 	if (state < WRITTEN(ticket))
 		return false;
 	pg_read_barrier();
-	copy->after = entry->after;
+	copy->completed = entry->completed;
 	copy->transaction = entry->transaction;
 	pg_read_barrier();
 	*is_lost = pg_atomic_read_u64(&entry->state) != WRITTEN(ticket);
@@ -569,7 +572,7 @@ note_unseen_ended(const View *view, int64 *first)
 	for (uint64 i = 1; i <= tickets; i++)
 	{
 		bool	  is_lost = i > ring_size();
-		RingEntry entry = {.after = InvalidFullTransactionId};
+		RingEntry entry = {.completed = InvalidFullTransactionId};
 
 		if (!is_lost && !read_entry(tickets - i, &entry, &is_lost))
 			continue;
@@ -578,29 +581,32 @@ note_unseen_ended(const View *view, int64 *first)
 				psprintf("More than %d transactions that minted ids have "
 						 "ended since the snapshot was taken.",
 						 ring_size()));
-		if (FullTransactionIdFollows(view->sees_after, entry.after))
+		if (FullTransactionIdFollows(view->sees_before, entry.completed))
 			return;
 		note_unseen(view, &entry.transaction, first);
 	}
 }
 
 /*
- * Raise the latest tick to the present one.  Gives the latest tick, or as much of it as
- * is on disk: a lease may have raised it further.  No later start mints before that.
+ * Raise the latest tick to the present one.  Gives the latest tick, but none past the
+ * horizon on disk, since a lease may have raised the latest tick further: no later start
+ * mints before that horizon.  "renew" is never past it; "horizon" may be less than
+ * "renew", as it stops at the common end of leases.
  */
 static int64
 raise_latest_tick(void)
 {
 	int64 renew;
 	int64 horizon;
+	int64 on_disk;
 	int64 latest;
 
 	horizon_begin_present_tick();
 	renew = (int64) pg_atomic_read_u64(&bounds->renew);
 	horizon = (int64) pg_atomic_read_u64(&bounds->horizon);
-	horizon = Max(renew, horizon);
+	on_disk = Max(renew, horizon);
 	latest = (int64) pg_atomic_read_u64(&bounds->latest);
-	return Min(latest, horizon);
+	return Min(latest, on_disk);
 }
 
 /*

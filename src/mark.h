@@ -2,9 +2,10 @@
 #ifndef SNOWFLAKE_MARK_H
 #define SNOWFLAKE_MARK_H
 
-#include "settings.h"
 #include "nodes/parsenodes.h"
 #include "utils/snapshot.h"
+
+#include "settings.h"
 
 extern void mark_install_callback(void);
 extern bool mark_begin_utility(const Node *node);

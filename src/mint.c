@@ -7,24 +7,25 @@
  * shard takes a position above its last one: see take(), which is the whole rule.
  *
  * Time is the wall clock, in ticks, within two bounds:
- *	- The server never mints in a tick before Bounds.latest.  That is raised to a
- *	  tick before the first position of the tick is taken, so no shard is ever ahead
- *	  of it.  So a clock that was set back shows before any shard is looked at, and a
- *	  shard that has no position left in the current tick is exhausted, or closed.
+ *	- A call mints in no tick before the Bounds.latest that it has read.  A session
+ *	  raises that to a tick before it takes a position of the tick, so no shard is ever
+ *	  ahead of it.  So a clock that was set back shows before any shard is looked at; and
+ *	  if a shard has no position left in the current tick, that tick is exhausted there,
+ *	  or the shard is closed.
  *	- It mints only in ticks before Bounds.horizon, which is on disk: see horizon.c.
  *
  * One order for all sessions: if a call of snowflake_nextval() began after another one
- * had returned, it gives a greater id.  That holds if the shard stands above the
+ * had returned, it gives a greater id.  That holds if the layout has the shard above the
  * sequence number, and the sessions have the same list of shards.
  *	- A call begins with the tick that the other one minted in, or a later one.
  *	- In each tick, every session mints on the first shard of its list that has room.
  *	  A shard that has none in a tick never has again; also one that is closed, since
  *	  a shard is opened for ticks after the latest one, which is read under the
  *	  shard's lock: see positions_open().
- *	- A list that changes is noted before a shard is opened, and a session looks whether
- *	  it has in each tick, when the latest tick has been raised to that, and after a
- *	  barrier.  So who does not see the change mints in a tick in which the new shard
- *	  is not open yet.
+ *	- Before a shard is opened, the change is counted.  In each new tick a session first
+ *	  sees the latest tick raised to it, then passes a barrier, then looks at the count.
+ *	  If it does not see the change, it mints in a tick in which the new shard is not
+ *	  open yet.
  * With snowflake.ordering = 'session' only each session's ids increase.
  *
  * A note about locking: a shard is locked in take(), and a slot where a wait is
@@ -60,8 +61,8 @@ PG_FUNCTION_INFO_V1(snowflake_lastval);
 #define CLOCK_POLL_US (100 * US_PER_MS)
 
 /* What take() gives in place of an id; there is none below 0. */
-#define EXHAUSTED (-1) /* none left in this tick, or the shard is closed */
-#define STALE (-2)	   /* this tick is over: read the clock */
+#define NO_ROOM (-1) /* the tick is exhausted there, or the shard is closed */
+#define STALE (-2)	 /* this tick is over: read the clock */
 
 /* A tick that is minted in. */
 typedef struct Tick
@@ -92,14 +93,14 @@ static int64 my_last_own_id = NO_ID;
 static int32 my_last_own_shard;
 
 /*
- * The shards that it mints on; and the changes of snowflake.shards, and with leases those
- * of shards that are open, when it found them.
+ * The shards that it mints on.  When it found them: how often snowflake.shards had been
+ * set, and, with leases, how often shards had been opened or closed.
  */
 static const OwnShards *my_shards;
 static uint32			my_shards_changes = 0;
 static uint32			my_changes = 0;
 
-/* For which of them it holds the mark: for the one that there is, or for all. */
+/* The shard that it holds the mark for: the one of its list, or ALL_SHARDS. */
 static int32 my_shards_hold = ALL_SHARDS;
 
 /* Where among the own shards it minted last, or tried to. */
@@ -204,7 +205,10 @@ wait_for_clock(TimestampTz now, int64 latest_tick)
 	my_call.behind_us += waited_us;
 }
 
-/* Wait for the horizon to be moved past a tick, or fail with the reason. */
+/*
+ * Wait until the horizon is past a tick, or fail with the reason.  A WorkerWait is for one
+ * of the two workers: when the other one's turn has come, another wait begins.
+ */
 static pg_noinline void
 wait_for_horizon(int64 tick)
 {
@@ -227,7 +231,7 @@ wait_for_horizon(int64 tick)
 	check_server();
 }
 
-/* Nobody mints in a tick before this one any more. */
+/* Raise the latest tick: a call that reads it from now on mints in no tick before. */
 static pg_noinline void
 begin_tick(int64 tick)
 {
@@ -299,12 +303,14 @@ spread_position(void)
 }
 
 /*
- * THE MINTING RULE: the next position of a shard is the greatest of the
- * current tick's first, the last one's successor, and the caller's least one.  It
- * is taken if its tick has begun.  The tick's first position is that of sequence
- * number 0, unless snowflake.spread moves it up.
+ * THE MINTING RULE: the next position of a shard is the greater of the last one's
+ * successor and "least".  If that is not past the first position of the current tick, it
+ * is where the shard begins in the tick: at sequence number 0, or, with snowflake.spread,
+ * further up.  The position is taken if its tick has begun.
  *
- * Gives the id, EXHAUSTED or STALE.  Only "last" is read under the lock: the
+ * "least" is the least position whose id is above the caller's last one; 0: any will do.
+ *
+ * Gives the id, NO_ROOM or STALE.  All but the shard's state is read before the lock: the
  * processor reads nothing ahead of an exchange that is locked.
  */
 static pg_attribute_always_inline int64
@@ -333,11 +339,11 @@ take(int32 shard, int64 least)
 		id = first_id | (position - tick.first) << shift;
 	}
 	else if (last > tick.last)
-		id = last == NEVER ? EXHAUSTED : STALE;
+		id = last == NEVER ? NO_ROOM : STALE;
 	else
 	{
 		state->counters.exhausted++;
-		id = EXHAUSTED;
+		id = NO_ROOM;
 	}
 	SpinLockRelease(&state->lock);
 	return id;
@@ -362,7 +368,7 @@ wait_for_room(int64 tick)
 	note_wait(worker_end_wait(&wait));
 }
 
-/* Raise an error if there is nothing to mint on without a shard's number. */
+/* A check of snowflake_probe(): is there a shard to mint on without its number? */
 void
 mint_check_shards(bool patient)
 {
@@ -387,7 +393,7 @@ hold_mark(int32 shard)
 		session_hold_mark_for_all();
 		return;
 	}
-	/* not at the first tick of all, which is the latest one after a start */
+	/* after a start the latest tick is 0: held there, the mark is before all ids */
 	if (!bounds_are_known() || pg_atomic_read_u64(&bounds->latest) == 0)
 		horizon_begin_present_tick();
 	session_hold_mark(shard);
@@ -451,7 +457,7 @@ mint_on(int32 shard)
 		if (likely(id >= 0))
 			return id;
 		CHECK_FOR_INTERRUPTS();
-		if (id == EXHAUSTED)
+		if (id == NO_ROOM)
 			wait_for_room(current_tick.number);
 	}
 }
@@ -509,9 +515,9 @@ take_at(const OwnShards *own, int index)
 static pg_noinline int64
 take_between(const OwnShards *own, int begin, int end)
 {
-	int64 id = EXHAUSTED;
+	int64 id = NO_ROOM;
 
-	for (int i = begin; i < end && id == EXHAUSTED; i++)
+	for (int i = begin; i < end && id == NO_ROOM; i++)
 		id = take_at(own, i < own->count ? i : i - own->count);
 	return id;
 }
@@ -560,8 +566,8 @@ mint_on_own(const OwnShards *own)
 		}
 		begin = is_new ? where_to_begin(own) : where_to_go_on(own);
 		end = is_new || goes_round() ? begin + own->count : own->count;
-		id = begin < own->count ? take_at(own, begin) : EXHAUSTED;
-		if (unlikely(id < 0) && id == EXHAUSTED)
+		id = begin < own->count ? take_at(own, begin) : NO_ROOM;
+		if (unlikely(id < 0) && id == NO_ROOM)
 			id = take_between(own, begin + 1, end);
 		if (likely(id >= 0))
 		{
@@ -572,7 +578,7 @@ mint_on_own(const OwnShards *own)
 			return id;
 		}
 		CHECK_FOR_INTERRUPTS();
-		if (id == EXHAUSTED)
+		if (id == NO_ROOM)
 			own = wait_for_room_on(own, current_tick.number);
 	}
 }
@@ -658,7 +664,7 @@ snowflake_nextval_shard(PG_FUNCTION_ARGS)
 	int32			 shard = PG_GETARG_INT32(0);
 	const OwnShards *own;
 
-	prepare_to_mint(shard);
+	prepare_to_mint(shard); /* first: it finds the layout */
 	own = settings_asked_shards;
 	if (own->count > 0 ? !owns_shard(own, shard) :
 						 shard < 0 || shard > layout_last_shard(my_layout))

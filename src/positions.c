@@ -3,8 +3,9 @@
  * positions.c
  *	  How far ids are minted: on each shard, and the bounds for all.
  *
- * Ids are minted in the ticks from Bounds.latest on, and before Bounds.horizon.  The
- * state of a shard is one word, the position of its last id: see take() in mint.c.
+ * A call mints in a tick from the Bounds.latest that it has read on, and before
+ * Bounds.horizon.  The state of a shard is one word, the position of its last id: see
+ * take() in mint.c.
  *
  * With a registry a server mints only what it has leased.  Who leases is handed in, and
  * here is what all others need to know of it, so that a lease costs an id nothing:
@@ -18,11 +19,13 @@
  *	  comparison and some stores; nothing that can fail, wait or be interrupted
  *	  happens under it.
  *	- The common end is read and written under END_LOCK, an LWLock.  The horizon is
- *	  raised under it, shared; the common end is lowered under it, exclusive.  So the
- *	  one never passes the other.
- *	- The bounds are atomics that only grow.  Sessions that mint raise "latest"; the
- *	  horizon's worker raises the others.  It raises "latest" and "found_horizon"
- *	  before it publishes a first horizon.  So who reads the horizon first, as
+ *	  raised under it, shared, and never past the common end.  That is changed under
+ *	  it, exclusive: never to before the horizon, but where no shard is leased, which
+ *	  are all closed then, or about to be.
+ *	- The bounds are atomics that only grow.  Sessions that mint or read the mark raise
+ *	  "latest", and so does the worker that opens a leased shard; the horizon's worker
+ *	  raises the others.  It raises "latest" and "found_horizon" before it publishes a
+ *	  first horizon.  So who reads the horizon first, as
  *	  bounds_read() does, never sees a horizon without the found one that belongs to
  *	  it.
  *
@@ -244,10 +247,11 @@ positions_raise_horizon(int64 tick)
 	LWLockRelease(end_lock);
 }
 
-/* The leases have another common end.  The caller has the lock, exclusive. */
+/* The leases have another common end.  The caller has END_LOCK, exclusive. */
 void
 positions_set_common_end(TimestampTz end)
 {
+	Assert(LWLockHeldByMeInMode(end_lock, LW_EXCLUSIVE));
 	positions->common_end = end;
 }
 
@@ -262,7 +266,7 @@ positions_note_change(void)
 	pg_memory_barrier(); /* before the latest tick is read: see mint.c */
 }
 
-/* Were some, since a session that needs leases found its shards? */
+/* Were shards opened or closed since that count was read?  Without leases: no. */
 bool
 positions_have_changed(uint32 since)
 {
@@ -272,14 +276,16 @@ positions_have_changed(uint32 since)
 
 /*
  * The shards that a session mints on: those of snowflake.shards; with leases, the part of
- * them that is leased.  Gives how many changes there had been.
+ * them that is leased.  Gives how many changes there had been; without leases it leaves
+ * "changes" alone.
  */
 const OwnShards *
 positions_own_shards(uint32 *changes)
 {
 	if (!positions_need_leases())
 		return settings_asked_shards;
-	*changes = pg_atomic_read_u32(&positions->changes); /* and then looks */
+	*changes = pg_atomic_read_u32(
+		&positions->changes); /* before the shards: a later change shows */
 	return leasing->own_shards();
 }
 
@@ -340,7 +346,7 @@ name_of_bound(int64 latest_tick)
 			   "the last snowflake id";
 }
 
-/* A call has met one: count it, and log it. */
+/* A call has met a clock that is behind: count it, and log it. */
 void
 positions_note_clock_behind(int32 shard, int64 behind_us, int64 latest_tick)
 {

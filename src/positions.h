@@ -11,7 +11,7 @@
 
 typedef struct Bounds
 {
-	pg_atomic_uint64 latest;  /* the latest tick minted in, or found_horizon */
+	pg_atomic_uint64 latest; /* a call that begins now mints there, or later */
 	pg_atomic_uint64 horizon; /* the first tick not to mint in; 0: none yet */
 	pg_atomic_uint64 renew;	  /* from this tick on, ask for a renewal */
 	pg_atomic_uint64 found_horizon; /* the horizon that was found at the start */

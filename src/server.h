@@ -7,7 +7,7 @@
 
 #include "record.h"
 
-/* The LWLocks in shared memory, each for one file. */
+/* The LWLocks in shared memory.  END_LOCK is for positions.c and lease_table.c. */
 #define SERVER_LOCKS "snowflake"
 enum
 {

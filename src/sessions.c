@@ -11,8 +11,8 @@
  * what changes with each id as atomics, because a second lock would cost half as
  * much as the id, the rest under its spinlock.  Others read each atomic by itself,
  * so they may see an id that is not counted yet; the owner needs no lock.  A session
- * begins to hold the mark under that lock, and who looks for the mark takes it, too:
- * see mark.c.
+ * begins to hold the mark under that lock, and a reader of the mark takes that lock, too:
+ * see mark.c.  That reader alone looks at "pid" before: see sessions_first_mark_tick().
  *
  * test/memory has this file searched with weak memory: a mark after another, a slot
  * that is used again.
@@ -186,9 +186,8 @@ hold_tick(const Hold *hold, const OwnShards *shards)
 
 /*
  * The first tick at which a session of a database holds the mark of these shards, or of
- * all, if NULL.  The caller has
- * raised the latest tick, and then comes a full barrier: a session that begins in a
- * slot which was free here begins with that tick, or a later one.
+ * all, if NULL.  The caller has raised the latest tick, and then comes a full barrier: a
+ * session that begins in a slot which was free here begins with that tick, or a later one.
  */
 int64
 sessions_first_mark_tick(Oid database, const OwnShards *shards)

@@ -19,9 +19,9 @@
 /* Where a transaction holds the mark. */
 typedef struct Hold
 {
-	int64 tick;		   /* a tick at or before its first id's; or NO_TICK */
-	int64 others_tick; /* likewise for the ids that are not on this shard: */
-	int32 shard;	   /* or ALL_SHARDS, of which "tick" is */
+	int32 shard; /* "tick" is for the ids of this shard; or ALL_SHARDS */
+	int64 tick;	 /* not after the tick of the first of them; or NO_TICK */
+	int64 others_tick; /* the same for the ids of all other shards */
 } Hold;
 
 typedef struct SessionSlot
@@ -33,14 +33,17 @@ typedef struct SessionSlot
 	int64			 waited_us;
 	pg_atomic_uint64 last_id; /* NO_ID before any */
 	pg_atomic_uint64 minted;  /* ids */
-	/* of the running transaction, its hold; and: */
+	/* where the running transaction holds the mark: see Hold; and its first id */
 	int32			 mark_shard;
 	int64			 mark_others_tick;
 	pg_atomic_uint64 mark_tick;
 	pg_atomic_uint64 first_id; /* NO_ID before any */
 } SessionSlot;
 
-/* In place of the shard that it holds the mark for, before its first id. */
+/*
+ * In place of the shard that the transaction holds the mark for, before its first id.  Both
+ * are less than ALL_SHARDS, and that is less than any shard.
+ */
 #define HOLDS_NOTHING PG_INT64_MIN
 #define HOLDS_LATEST (PG_INT64_MIN + 1) /* at the latest tick */
 

@@ -177,16 +177,14 @@ assign_shards(const char *text, void *parsed)
 static bool
 check_registry(char **text, void **parsed, GucSource source)
 {
-	const char *fault;
+	const char *fault = NULL;
 
-	if ((*text)[0] == '\0')
+	if ((*text)[0] == '\0' || (find_registry_fault != NULL &&
+							   (fault = find_registry_fault(*text)) == NULL))
 		return true;
 	GUC_check_errmsg("invalid value for parameter \"%s\"", SETTING_REGISTRY);
-	if (find_registry_fault == NULL)
-		return refuse_leases();
-	fault = find_registry_fault(*text);
 	if (fault == NULL)
-		return true;
+		return refuse_leases();
 	GUC_check_errdetail("The value is not a connection string. %s It is not "
 						"repeated here, because it may have a password.",
 						fault);

@@ -7,13 +7,14 @@
  * called for each row, and the mark moves.  Then a row above one mark would be skipped,
  * and one with a greater id, below the next mark, read.  So the first call in a
  * statement gives it a number, in the copy of the snapshot that it has to itself: see
- * STATEMENT_NUMBER.  Later calls find the mark by that.  Nothing else lives as long: a snapshot's address is soon another one's, two
- * statements in a loop have equal snapshots, a statement has several calls, and a
- * reference to the snapshot would keep VACUUM from rows.
+ * STATEMENT_NUMBER.  Later calls find the mark by that.  Nothing else lives as long: a
+ * snapshot's address is soon another one's, two statements in a loop have equal
+ * snapshots, a statement has several calls, and a reference to the snapshot would keep
+ * VACUUM from rows.
  *
  * The marks of a session's statements are kept until the transaction ends.  Of two
- * statements with a snapshot at one address the first is over, and so is its mark: there
- * are no more of them than snapshots at once.  A list of shards is read once, and kept.
+ * statements with a snapshot at one address the first is over, and so is its mark: so there
+ * are never more marks of a list than snapshots at one time.  A list of shards is read once, and kept.
  *
  * All of it is private to a process: there is nothing to lock.
  *
@@ -264,7 +265,7 @@ present_mark(const OwnShards *shards)
 	return mark;
 }
 
-/* Infinite ones, which the majors write differently, are very long here. */
+/* An infinite interval, which the majors write differently, is very long here. */
 static int64
 wait_us(const Interval *timeout)
 {
@@ -274,7 +275,7 @@ wait_us(const Interval *timeout)
 	return (int64) Max(0.0, Min(us, (double) LONGEST_WAIT_US));
 }
 
-/* What would wait in vain fails at once. */
+/* Raise an error if this transaction would wait in vain. */
 static void
 check_can_see_end(const OwnShards *shards)
 {

@@ -31,7 +31,7 @@
 /* How long a caller waits for a worker that died; it is back after a second. */
 #define PATIENCE_US (5 * USECS_PER_SEC)
 
-/* Our two workers, and the server's own for subscriptions, which comes first. */
+/* Our workers, two at most, and the server's own for subscriptions, which comes first. */
 #define MISSING_PLACES 3
 
 void

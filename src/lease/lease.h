@@ -12,7 +12,7 @@
 
 typedef enum LeaseKind
 {
-	GIVEN_BACK, /* or taken away */
+	GIVEN_BACK, /* or about to be, or taken away */
 	HELD_HERE,
 	HELD_FORGOTTEN /* by the registry; here it is held until it ends */
 } LeaseKind;

@@ -22,9 +22,8 @@
  * A note about locking:
  *	- LeaseTable is read and written under END_LOCK, that of the common end, which is
  *	  of the same leases; but for "asked", which is an atomic, and "worker": see
- *	  worker.c.
- *	- A shard's spinlock may be taken while that is held; nothing waits with
- *	  it.
+ *	  worker.c.  The worker alone writes it, and so reads it without the lock.
+ *	- No other lock is taken while that is held; nothing waits with it.
  *
  *-------------------------------------------------------------------------
  */
@@ -174,7 +173,7 @@ can_count(const Lease *lease)
 }
 
 /*
- * Write the table again, and with it the common end, of the leases that are held.
+ * Write the table again, and with it the common end.
  * What is new may not be on disk yet: a lease, or a renewal.  Then leave it out.
  */
 static void

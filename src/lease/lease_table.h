@@ -15,15 +15,15 @@ typedef struct LeaseTable
 {
 	pg_atomic_uint32 asked; /* a session wants an attempt */
 	Worker			 worker;
-	TimestampTz		 end;	   /* the common one; DT_NOBEGIN: of none */
-	int64			 ended_us; /* the last attempt, by a steady clock */
-	uint64			 holder;   /* 0: none yet */
-	LeaseOutcome	 outcome;
-	int				 losses; /* the last ones are in "loss" */
-	LeaseLoss		 loss[LEASE_MAX_LOSSES];
-	Reservation		 reservation; /* RESERVED_YES: the list is there */
-	int				 count;		  /* of leases, in ascending order of shards */
-	HeldLease		 held[FLEXIBLE_ARRAY_MEMBER]; /* room for all shards */
+	TimestampTz	 end; /* the common end; DT_NOBEGIN: no shard may be open */
+	int64		 ended_us; /* the last attempt, by a steady clock */
+	uint64		 holder;   /* 0: none yet */
+	LeaseOutcome outcome;
+	int			 losses; /* the last ones are in "loss" */
+	LeaseLoss	 loss[LEASE_MAX_LOSSES];
+	Reservation	 reservation; /* RESERVED_YES: the list is there */
+	int			 count;		  /* of leases, in ascending order of shards */
+	HeldLease	 held[FLEXIBLE_ARRAY_MEMBER]; /* room for all shards */
 } LeaseTable;
 
 extern Size leases_shmem_size(void);

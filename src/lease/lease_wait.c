@@ -403,7 +403,7 @@ is_fresh(const WorkerWait *wait, LeaseTable *table)
 		   (attempts > 0 && steady_clock_us() - table->ended_us < FRESH_US);
 }
 
-/* What the server holds of what a session needs: if it can, a shard that is open. */
+/* A lease that a session needs: one whose shard may be open, if there is one. */
 static const HeldLease *
 find_held(const LeaseTable *table, int32 shard)
 {
@@ -488,7 +488,7 @@ wait_for_attempt(WorkerWait *wait)
 /*
  * Wait for the worker to lease a shard, or any that the session asks for, or to
  * renew its leases.  Call it in a loop until what you wait for has come.  The
- * first call does not wait: look again.  Raises why it cannot come.
+ * first call asks for no attempt: look again after it.  Raises why it cannot come.
  */
 static void
 lease_wait(WorkerWait *wait, int32 shard)

@@ -22,9 +22,9 @@
  *	   standby that was promoted, a recovered backup, any server after a boot of
  *	   the machine.
  *	3. A holder mints ids of a shard only in ticks from "from" on and before
- *	   "until".  The horizon never passes the common end of all leases that are
- *	   open (lease_table.c), and a shard is opened with a last position just before
- *	   "from" (positions.c).  What the registry granted is on disk before it is
+ *	   "until".  The horizon never passes the common end, which is the first end of
+ *	   a lease whose shard may be open, and a shard is opened with a last position just
+ *	   before "from" (positions.c).  What the registry granted is on disk before it is
  *	   opened, and a shard is closed before its lease is given back, or before
  *	   the end of the others is moved past its own.
  *	4. Within a lease, a holder that starts again mints above its own horizon,
@@ -102,6 +102,8 @@ static LeaseOutcome outcome;
 /* When to call next, and when the last call ended, by a steady clock. */
 static int64 due_us;
 static int64 ended_us;
+
+/* The pause before the next call, after a failure or a refusal; 0: none. */
 static int64 retry_us;
 
 /* --- The record --------------------------------------------------------- */
@@ -229,9 +231,9 @@ close_shard(int32 shard)
 }
 
 /*
- * Close the shards that are held and not wanted any more, or all of them.  Gives
- * their leases that can be given back.  A lease that the registry does not know just
- * ends.
+ * Let go of the leases that are not wanted any more, or of all: close their shards, note
+ * it in the record, and tell sessions.  Gives the leases that can be given back; one that
+ * the registry does not know just ends.
  */
 static Lease *
 close_surplus(bool all, int *count)
@@ -432,7 +434,7 @@ lease_shards(void)
 		become_new_holder(
 			psprintf("%s also calls in the name of the holder before",
 					 answer.clone));
-		leases_publish(&mine, true);
+		leases_publish(&mine, true); /* it has none that has to be on disk */
 	}
 	note_accepted(&answer);
 	take_over(&answer);

@@ -315,7 +315,7 @@ my @FAULTS = (
 	[
 		'mark_on_disk', 'the mark is not above what is on disk', '093_mark_on_disk',
 		'src/horizon.c', 'bounds_raise(&bounds->latest, Min(tick, renew));', 'bounds_raise(&bounds->latest, tick);',
-		'src/mark.c', 'return Min(latest, horizon);', 'return Max(latest, Min(latest, horizon));'
+		'src/mark.c', 'return Min(latest, on_disk);', 'return Max(latest, Min(latest, on_disk));'
 	],
 	[
 		'hold_known', 'who holds the mark knows the latest tick', '093_mark_on_disk',
@@ -376,8 +376,8 @@ my @FAULTS = (
 	],
 	[
 		'barrier_claimed', 'an entry is claimed before it is filled', 'memory',
-		'src/mark.c', 'pg_write_barrier(); entry->after =',
-		'entry->after ='
+		'src/mark.c', 'pg_write_barrier(); entry->completed =',
+		'entry->completed ='
 	],
 	[
 		'barrier_filled', 'an entry is filled before it is written', 'memory',
@@ -406,8 +406,8 @@ my @FAULTS = (
 	],
 	[
 		'barrier_entry_read', 'an entry is written before it is read', 'memory',
-		'src/mark.c', 'pg_read_barrier(); copy->after =',
-		'copy->after ='
+		'src/mark.c', 'pg_read_barrier(); copy->completed =',
+		'copy->completed ='
 	],
 	[
 		'barrier_entry_again', 'an entry is read before its state is read again', 'memory',

@@ -46,7 +46,7 @@ is(scalar(split(/\n/, $answers)), @vectors, 'the C extension answers for ' . @ve
 sub runs
 {
 	my ($sql, @command) = @_;
-	my $ok = IPC::Run::run([@command], '<', \"$sql\n", '>', \my $out, '2>', \my $err);
+	my $ok = IPC::Run::run([@command], '<', \$sql, '>', \my $out, '2>', \my $err);
 
 	die "@command: $err" if !$ok || $err =~ /ERROR/;
 	return $out =~ s/\n\z//r;
