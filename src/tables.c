@@ -387,9 +387,10 @@ static Relation
 open_index(Look *look, const Part *part, bool *descends)
 {
 	Oid		  relation = RelationGetRelid(part->rel);
+	List	 *indexes = RelationGetIndexList(part->rel);
 	ListCell *cell;
 
-	foreach (cell, RelationGetIndexList(part->rel))
+	foreach (cell, indexes)
 	{
 		Relation index;
 
@@ -510,11 +511,13 @@ snowflake_newest(PG_FUNCTION_ARGS)
 	Look			 look = {.thorough = PG_GETARG_BOOL(2)};
 	NullableDatum	 newest = {.isnull = true};
 	Row				 row = {0};
+	List			*parts;
 	ListCell		*cell;
 
 	look.patience_us =
 		Min(PG_GETARG_INT32(3) * INT64CONST(1000), CALL_PATIENCE_US);
-	foreach (cell, parts_of(&look, PG_GETARG_OID(0), column))
+	parts = parts_of(&look, PG_GETARG_OID(0), column);
+	foreach (cell, parts)
 	{
 		Part	 part;
 		Relation index = NULL;
@@ -555,9 +558,10 @@ snowflake_parts(PG_FUNCTION_ARGS)
 	ReturnSetInfo	*result = result_rows(fcinfo, types, lengthof(types));
 	const char		*column = NameStr(*PG_GETARG_NAME(1));
 	Look	  look = {.thorough = true, .patience_us = CALL_PATIENCE_US};
+	List	 *parts = parts_of(&look, PG_GETARG_OID(0), column);
 	ListCell *cell;
 
-	foreach (cell, parts_of(&look, PG_GETARG_OID(0), column))
+	foreach (cell, parts)
 	{
 		Oid	 relation = lfirst_oid(cell);
 		Part part;
@@ -591,10 +595,12 @@ snowflake_read_ids(PG_FUNCTION_ARGS)
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	const char	  *column = NameStr(*PG_GETARG_NAME(1));
 	Look		   look = {.thorough = true, .patience_us = CALL_PATIENCE_US};
+	List		  *parts;
 	ListCell	  *cell;
 
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
-	foreach (cell, parts_of(&look, PG_GETARG_OID(0), column))
+	parts = parts_of(&look, PG_GETARG_OID(0), column);
+	foreach (cell, parts)
 	{
 		Part			part;
 		TableScanDesc	scan;
@@ -663,6 +669,7 @@ snowflake_read_marks(PG_FUNCTION_ARGS)
 	Oid				 marks = PG_GETARG_OID(0);
 	char			 kind = get_rel_relkind(marks);
 	Look	  look = {.thorough = true, .patience_us = CALL_PATIENCE_US};
+	List	 *parts;
 	ListCell *cell;
 
 	if (kind == '\0')
@@ -673,7 +680,8 @@ snowflake_read_marks(PG_FUNCTION_ARGS)
 	(void) parts_of(&look, marks, "server");
 	if (AttributeNumberIsValid(get_attnum(marks, "came_by")))
 		(void) parts_of(&look, marks, "came_by");
-	foreach (cell, parts_of(&look, marks, "mark"))
+	parts = parts_of(&look, marks, "mark");
+	foreach (cell, parts)
 	{
 		Part	   part;
 		AttrNumber server;

@@ -133,9 +133,11 @@ end_dots() {
 
 # Stop the servers whose data directory is below $1, and remove it.  A
 # postmaster's working directory is its data directory, which tells it from a
-# process that merely got the number of one that is gone.
+# process that merely got the number of one that is gone.  What else works there, such as
+# an initdb that was interrupted, would write on.
 discard() {
     local file pid
+    local -a others
     while IFS= read -r file; do
         read -r pid <"$file" || continue
         [[ $(readlink "/proc/$pid/cwd") == "${file%/*}" ]] || continue
@@ -145,6 +147,12 @@ discard() {
             sleep 0.1
         done
     done < <(find "$1" -name postmaster.pid 2>/dev/null)
+    for _ in {1..50}; do
+        mapfile -t others < <(find /proc/[0-9]*/cwd -maxdepth 0 -lname "$1/*" -printf '%h\n' 2>/dev/null)
+        ((${#others[@]})) || break
+        kill -KILL "${others[@]#/proc/}" 2>/dev/null || true
+        sleep 0.1
+    done
     [[ ${2-} == keep ]] || rm -rf --one-file-system "$1"
 }
 

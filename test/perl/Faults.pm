@@ -588,7 +588,7 @@ my @FAULTS = (
 	],
 	[
 		'registry_cap', 'no claim makes a lease longer than it can be', 'registry',
-		$REGISTRY, 'least(coalesce(c.lease_until, s.lease_until), $2 + $3)', 'coalesce(c.lease_until, s.lease_until)'
+		$REGISTRY, 'least(coalesce(c.claimed_until, s.lease_until), now + longest)', 'coalesce(c.claimed_until, s.lease_until)'
 	],
 	[
 		'registry_unrevoked', 'the next holder of a revoked shard renews', 'registry',
