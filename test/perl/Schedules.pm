@@ -43,13 +43,22 @@ END
 my $LEASE_MS = 10_000;
 my $SETUP = 'CREATE EXTENSION snowflake; CREATE TABLE events (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), source int)';
 
-# The registry goes by the clock of the schedule.
+# The registry goes by the clock of the schedule, but where it compares with that of files.
 my $SETUP_REGISTRY = <<'END';
-CREATE OR REPLACE FUNCTION pg_catalog.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE SECURITY DEFINER AS $$
+CREATE EXTENSION snowflake_registry;
+CREATE FUNCTION public.clock() RETURNS timestamptz LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 	SELECT timestamptz '2000-01-01Z' + (SELECT sum(get_byte(bytes, i)::bigint << 8 * (i % 8)) FROM generate_series(0, 15) AS i)::bigint * interval '1 microsecond'
 	  FROM pg_read_binary_file('DIRECTORY/shared', 16, 16) AS bytes
 $$;
-CREATE EXTENSION snowflake_registry;
+DO $$
+DECLARE
+	code text;
+BEGIN
+	FOR code IN SELECT replace(pg_get_functiondef(p.oid), 'clock_timestamp()', 'public.clock()') FROM pg_proc AS p
+		 WHERE p.proname LIKE 'snowflake%' AND prosrc LIKE '%clock_timestamp()%' AND prosrc NOT LIKE '%pg_stat_file%' LOOP
+		EXECUTE code;
+	END LOOP;
+END $$;
 CREATE ROLE ids LOGIN;
 SELECT snowflake_registry_grant('ids');
 SELECT snowflake_registry_open('0');
