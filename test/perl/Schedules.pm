@@ -13,7 +13,8 @@ use strict;
 use warnings;
 
 use Exporter 'import';
-use List::Util qw(max min shuffle);
+use List::Util qw(max min);
+use Time::HiRes qw(sleep time);
 
 use Turns;
 
@@ -38,18 +39,26 @@ fsync = off
 autovacuum = off
 END
 
-
 # What is added where shards are leased, of a registry that is in another database.
 my $LEASE_MS = 10_000;
 my $SETUP = 'CREATE EXTENSION snowflake; CREATE TABLE events (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), source int)';
 
-# The registry goes by the clock of the schedule.
+# The registry goes by the clock of the schedule, but where it compares with that of files.
 my $SETUP_REGISTRY = <<'END';
-CREATE OR REPLACE FUNCTION pg_catalog.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE SECURITY DEFINER AS $$
+CREATE EXTENSION snowflake_registry;
+CREATE FUNCTION public.clock() RETURNS timestamptz LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 	SELECT timestamptz '2000-01-01Z' + (SELECT sum(get_byte(bytes, i)::bigint << 8 * (i % 8)) FROM generate_series(0, 15) AS i)::bigint * interval '1 microsecond'
 	  FROM pg_read_binary_file('DIRECTORY/shared', 16, 16) AS bytes
 $$;
-CREATE EXTENSION snowflake_registry;
+DO $$
+DECLARE
+	code text;
+BEGIN
+	FOR code IN SELECT replace(pg_get_functiondef(p.oid), 'clock_timestamp()', 'public.clock()') FROM pg_proc AS p
+		 WHERE p.proname LIKE 'snowflake%' AND prosrc LIKE '%clock_timestamp()%' AND prosrc NOT LIKE '%pg_stat_file%' LOOP
+		EXECUTE code;
+	END LOOP;
+END $$;
 CREATE ROLE ids LOGIN;
 SELECT snowflake_registry_grant('ids');
 SELECT snowflake_registry_open('0');
@@ -102,19 +111,34 @@ sub chance { my ($share) = @_; return rand() < $share }
 sub pick { return $_[ int(rand(@_)) ] }
 sub between { my ($from, $to) = @_; return $from + int(rand($to - $from + 1)) }
 
-# Who is next, and for how many steps: anybody, for some steps; or he who comes first in an
-# order, which changes a few times.
+# Who is next, and for how many steps: a function that is given the players whose statement has
+# begun, and those who want the turn.
 sub chooser
+{
+	return pick(\&anybody, \&anybody, \&first_in_order, \&one_stops)->();
+}
+
+my $MANY = 1_000_000;    # steps: until the statement ends, or waits
+
+# Anybody, for some steps.
+sub anybody
 {
 	my $mean = pick(0.3, 1, 2, 4, 8, 16, 32);
 
-	return sub { (pick(@_), 1 + int(-$mean * log(1 - rand()))) } if chance(0.6);
+	return sub { my ($running, @wanting) = @_; return (pick(@wanting), 1 + int(-$mean * log(1 - rand()))) };
+}
+
+# Who comes first in an order, which changes a few times.
+sub first_in_order
+{
 	my %place;
 	my @changes = sort { $a <=> $b } map { between(1, 250) } 1 .. between(1, 4);
 	my ($steps, $last) = (0, 100);
+
 	return sub {
-		$place{$_} //= rand() for @_;
-		my ($first) = sort { $place{$a} <=> $place{$b} } @_;
+		my ($running, @wanting) = @_;
+		$place{$_} //= rand() for @wanting;
+		my ($first) = sort { $place{$a} <=> $place{$b} } @wanting;
 		my $budget = @changes ? min(8, $changes[0] - $steps) : 8;
 		$steps += $budget;
 		if (@changes && $steps >= $changes[0])
@@ -123,6 +147,27 @@ sub chooser
 			$place{$first} = $last++;
 		}
 		return ($first, $budget);
+	};
+}
+
+# One stops twice in a statement, soon after that begins.  Meanwhile others make whole ones.
+sub one_stops
+{
+	my ($one, $was_next);
+	my $others_first = between(0, 3);
+	my @steps = (between(1, 24), between(1, 12), $MANY);
+
+	return sub {
+		my ($running, @wanting) = @_;
+		$one //= pick(@wanting);
+		if ($was_next && $running->{$one} && @steps > 1)
+		{
+			shift @steps;
+			$others_first = between(1, 3);
+		}
+		my @others = grep { $_ != $one } @wanting;
+		$was_next = @others < @wanting && (!@others || $others_first-- <= 0);
+		return $was_next ? ($one, $steps[0]) : (pick(@others), $MANY);
 	};
 }
 
@@ -352,27 +397,53 @@ sub begin_game
 	}
 	$sql->($FIRST, "DROP TABLE IF EXISTS events; DROP EXTENSION IF EXISTS snowflake; $SETUP");
 	$sql->($_, "SET snowflake.shards = '1-3'") for $FIRST, @MINTERS, @POLLERS, $ENDER;
+	await_leases($turns) if $scenario->{leases};
 	$turns->begin();
 	return;
 }
 
-# Bring the server to where each schedule begins: an id was just minted, and the horizon
-# was just renewed; the next renewal is due in so many ms.
+# The worker that leases began when there was no registry yet, and tries again by a clock that
+# only we move.
+sub await_leases
+{
+	my ($turns) = @_;
+	my $began = time();
+
+	for (;;)
+	{
+		$turns->send_query($FIRST, 'SELECT count(*) FROM snowflake_leases() WHERE held');
+		return if $turns->read_answer($FIRST)->{rows}[0][0] == 3;
+		die "the server has no leases\n" if time() - $began > 60;
+		$turns->set_steady_us($turns->steady_us() + 1_000_000);
+		sleep(0.05);
+	}
+}
+
+# Bring the server to where each schedule begins: an id was just minted, and the horizon was
+# just renewed; the next renewal is due in so many ms, or the horizon itself is reached.  Once
+# more, so that nothing is left of the schedule before: the second renewal goes by how long
+# the first one took.
 sub prepare
 {
 	my ($turns, $scenario, $schedule, $due_ms) = @_;
-	my $us = $turns->steady_us() + 2 * 1000 * $LEASE_MS;
+	my $us;
 
-	$us -= $us % 1000;
 	$turns->set_ticks(0);
 	$turns->move_clock(-$turns->get(24, 8, 'q'));
-	$turns->set_steady_us($us);
 	$turns->reload(shards => '1-3') if $turns->setting('shards') ne '1-3';
-	$turns->play_in_order($FIRST => [ statement($schedule, $INSERT, sub { $schedule->{first_id} = $schedule->{last_id} = $_[0][0][0] }) ])
-	  or fails($schedule, 'the first INSERT waits for ever');
+	for (1 .. 2)
+	{
+		$us = $turns->steady_us() + 2 * 1000 * $LEASE_MS;
+		$turns->set_steady_us($us - $us % 1000);
+		$turns->play_in_order(
+			$FIRST => [
+				statement($schedule, $INSERT, sub { $schedule->{first_id} = $schedule->{last_id} = $_[0][0][0] }),
+				statement($schedule, 'SELECT snowflake_settled()') ])
+		  or fails($schedule, 'the first INSERT waits for ever');
+	}
 	revoke($turns, $schedule, between(1, 3)) if $scenario->{leases} && chance(0.3);
 	$us = $turns->steady_us() - $due_ms * 1000;
-	$us += 1000 * ($scenario->{leases} ? pick($RESERVE_MS, $LEASE_MS, 2 * $LEASE_MS) / 2 : $RESERVE_MS / 2);
+	$us += 1000 * ($scenario->{leases} ? pick($RESERVE_MS, $LEASE_MS, 2 * $LEASE_MS) / 2 : pick($RESERVE_MS / 2, $RESERVE_MS));
 	$turns->set_steady_us($us);
 	$schedule->{first_tick} = tick_of($us);
 	return;

@@ -333,8 +333,8 @@ sub await
 	}
 }
 
-# Let all play until what they have to do is done.  "choose" is given who wants the turn, and
-# gives whose it is, and for how many steps.  False if all wait for ever.
+# Let all play until what they have to do is done.  "choose" is given the statements that have
+# begun, by player, and who wants the turn; and gives whose it is, and for how many steps.  False if all wait for ever.
 sub play
 {
 	my ($self, $choose, %work) = @_;
@@ -342,7 +342,7 @@ sub play
 
 	while (my @wanting = $self->wanting(\%work))
 	{
-		$self->give($choose->(@wanting), \%work, \%running);
+		$self->give($choose->(\%running, @wanting), \%work, \%running);
 	}
 	return !%running;
 }
@@ -352,7 +352,7 @@ sub play_in_order
 {
 	my ($self, %work) = @_;
 
-	return $self->play(sub { ($_[0], 1_000_000) }, %work);
+	return $self->play(sub { ($_[1], 1_000_000) }, %work);
 }
 
 # --- The steps that were made
