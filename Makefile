@@ -60,7 +60,7 @@ SQL_PARTS  = core $(if $(filter no,$(LEASES)),,leases) tables marks partitions l
 DATA_built = sql/snowflake--1.0.sql
 DATA_built += sql/snowflake_plain--1.0.sql
 DATA       = $(patsubst $(srcdir)/%,%,$(wildcard $(srcdir)/sql/snowflake--*--*.sql $(srcdir)/sql/snowflake_registry--*.sql $(srcdir)/sql/snowflake_plain--*--*.sql))
-EXTRA_CLEAN = src/leases-*.choice src/lease/*.o src/lease/*.bc
+EXTRA_CLEAN = src/leases-*.choice src/lease/*.o src/lease/*.bc tmp_check_objects
 PGFILEDESC = "snowflake - 64-bit time-ordered ids"
 
 # Only what the server calls is visible to other libraries.  The headers of 15 do

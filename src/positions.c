@@ -158,20 +158,23 @@ positions_close(int32 shard)
 }
 
 /*
- * The tick after the last one that ids were, or may have been, minted in on a
- * shard that is open: at least the one that it was opened with.
+ * The tick after the last one that can have ids of a shard: after what it was opened
+ * with, and not before the found horizon, below which earlier starts minted.
  */
 int64
 positions_end(int32 shard)
 {
 	ShardState *state = &shards[shard].state;
+	int64		found = (int64) pg_atomic_read_u64(&bounds->found_horizon);
 	int64		last;
+	int64		end;
 
 	SpinLockAcquire(&state->lock);
 	last = last_minted(state);
 	last = Max(last, state->opened_with);
 	SpinLockRelease(&state->lock);
-	return layout_position_tick(settings_layout(), last) + 1;
+	end = layout_position_tick(settings_layout(), last) + 1;
+	return Max(end, found);
 }
 
 /* May sessions mint on the shard? */

@@ -20,7 +20,7 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
 STEPS=(format model regress isolation tap twins integration stacks upgrade packages soak benchmark
-    fuzz analyze proof litmus memory sanitize perturb schedules faults mutants valgrind sqlsmith coverage i386 arm64)
+    fuzz analyze proof litmus memory sanitize perturb schedules core faults mutants valgrind sqlsmith coverage i386 arm64)
 DEFAULT=(format regress isolation tap twins)
 TIMED=(soak fuzz sqlsmith twins memory perturb schedules mutants)     # that --minutes is for
 SEEDED=(soak twins perturb schedules mutants)                         # that --seed is for
@@ -70,6 +70,7 @@ nothing failed.  The steps are
   sanitize     the SQL tests with ASan and UBSan in the extension
   perturb      tests of concurrency, and the soak, with pauses between the extension's steps
   schedules    server processes whose steps come in orders that a seed chooses
+  core         the tests that are not in lease_tests, of a server without leases
   faults       each rule of the code is switched off, and a test has to find it
   mutants      small mistakes at random, which tests have to find; goes on where it
                stopped; --only mutants/coverage learns which tests reach a line
@@ -231,10 +232,15 @@ list_perturbed() {
     echo perturb/soak
 }
 
+# A server without leases passes all tests but those in lease_tests.
+list_core() {
+    list_suites core regress isolation tap | grep -vwFf <(sed -n 's,^\([a-z0-9_]\+\) .*,core/\1,p' "$SOURCE/test/lease_tests")
+}
+
 # What is learned only when it is asked for, the rooms, and all of them in a table.
 list_mutants() {
     echo mutants/build
-    [[ $only != mutants/coverage ]] || echo mutants/coverage
+    [[ " ${only[*]//,/ } " != *' mutants/coverage '* ]] || echo mutants/coverage
     perl "-I$SOURCE/test/perl" -MMutantRooms -e 'print "mutants/$_\n" for rooms(), "table"'
 }
 
@@ -261,6 +267,7 @@ list_tests() {
             format | model | benchmark | analyze | proof | litmus | memory) echo "$step" ;;
             fuzz) printf '%s\n' fuzz "${majors[0]}/text_input" ;;
             soak | sqlsmith) echo "${majors[0]}/$step" ;;
+            core) list_core ;;
             faults) printf 'faults/%s\n' build faults ;;
             mutants) list_mutants ;;
             schedules) printf 'schedules/%s\n' build schedules ;;
@@ -287,7 +294,7 @@ tests_named() {
 # The step that a test belongs to.
 step_of() {
     case $1 in
-        stacks/* | sanitize/* | perturb/* | schedules/* | faults/* | mutants/* | valgrind/* | coverage/* | i386/* | arm64/* | packages/*) echo "${1%/*}" ;;
+        stacks/* | sanitize/* | perturb/* | schedules/* | core/* | faults/* | mutants/* | valgrind/* | coverage/* | i386/* | arm64/* | packages/*) echo "${1%/*}" ;;
         */upgrade-*) echo upgrade ;;
         */text_input) echo fuzz ;;
         */build) echo regress ;;
@@ -329,6 +336,8 @@ name_suites() {
             die "$ACCEPT_IS_FOR"
         [[ " ${tests[*]} " == *" $name "* ]] || tests+=("$name")
     done
+    [[ ",$only," != *,regress,* || ! ${sql[*]} ]] || die "--only regress runs all SQL tests, ${sql[0]} among them: name one or the other"
+    [[ ",$only," != *,isolation,* || ! ${specs[*]} ]] || die "--only isolation runs all isolation tests, ${specs[0]} among them: name one or the other"
     only=("${tests[@]}")
     export SNOWFLAKE_SQL="${sql[*]}" SNOWFLAKE_SPECS="${specs[*]}" SNOWFLAKE_ACCEPT=$accept
 }
@@ -490,8 +499,9 @@ write_rules() {
             case $name in
                 "$place"/build) ;;
                 # these use the same directories
-                "$place"/regress | "$place"/isolation | "$place"/reports | "$place"/upgrade-* | mutants/*) suites+=("$name") ;;
+                "$place"/regress | "$place"/isolation | "$place"/reports | "$place"/upgrade-*) suites+=("$name") ;;
                 "$place"/lines) last+=("$name") ;;
+                mutants/*) [[ $place != mutants ]] || suites+=("$name") ;;
                 "$place"/*) scripts+=("$name") ;;
             esac
         done

@@ -179,7 +179,8 @@ if ($minutes > 0)
 	my %wanted = map { $_ => 1 } @names;
 	for my $scenario (@SCENARIOS)
 	{
-		shows_fault($scenario, $_) for faults(grep { !@names || $wanted{$_} } @{ $scenario->{faults} });
+		my @faults = grep { !@names || $wanted{$_} } @{ $scenario->{faults} };
+		shows_fault($scenario, $_) for @faults ? faults(@faults) : ();
 	}
 }
 else

@@ -248,7 +248,7 @@ proctype Minter(byte s)
 				:: tick_of(position) == tick ->
 					me.next = position + 1;
 					check_and_mint()
-				:: true		/* EXHAUSTED, STALE, another shard's, or cancelled */
+				:: true		/* NO_ROOM, STALE, another shard's, or cancelled */
 				fi;
 				end_call()
 			}

@@ -76,7 +76,7 @@ inline take(shard)
 {
 	atomic {
 		if
-		:: last[shard] == NEVER || last[shard] == tick -> skip	/* EXHAUSTED */
+		:: last[shard] == NEVER || last[shard] == tick -> skip	/* NO_ROOM */
 		:: last[shard] != NEVER && last[shard] > tick -> goto over	/* STALE */
 		:: last[shard] < tick ->
 			last[shard] = tick;

@@ -25,7 +25,7 @@ my @ROOMS = (
 				]
 			],
 			[
-				qw(src/lease/*.[ch] src/leas*.[ch] src/conninfo.[ch]) => [
+				qw(src/lease/*.[ch]) => [
 					'check settings', qw(091_lease_begins 062_lease_clocks 095_renewal_on_disk 092_confirmed_fence 061_lease_places 060_leases
 					  096_registry_by_reload 070_false_registry 071_registry_hosts 075_no_wait 074_leaving 076_reserved_shards 097_one_order
 					  069_feed_and_leases 088_marks_and_leases 106_states_in_time 005_settings 063_leases_page 087_check 043_failures 064_fleet)
@@ -36,7 +36,7 @@ my @ROOMS = (
 	[
 		mark => [
 			[
-				qw(src/mark.[ch] src/settled.c src/sessions.[ch] src/newest.[ch]) => [
+				qw(src/mark.[ch] src/settled.c src/sessions.[ch]) => [
 					'mint marks', 'settled concurrent', qw(046_settled 074_feed_snapshots 089_marks_of_shards 056_settled_restart 093_mark_on_disk
 					  040_stats 085_stopped 105_feed_from_afar 069_feed_and_leases 044_new_rows 080_marks_standby 001_concurrent 017_order),
 					'perturbed 046_settled'
@@ -47,7 +47,7 @@ my @ROOMS = (
 	[
 		mint => [
 			[
-				qw(src/mint.[ch] src/mint_clock.[ch] src/positions.[ch] src/copy_from.[ch] src/history.c src/worker.[ch] src/clock.[ch]) => [
+				qw(src/mint.[ch] src/positions.[ch] src/copy_from.[ch] src/history.c src/worker.[ch] src/clock.[ch]) => [
 					'mint copy edges history layouts settings shards', 'concurrent', qw(002_exhaustion 001_concurrent 003_spilling 004_clock 017_order
 					  097_one_order 052_parts 051_spread 040_stats 098_cancel 055_clocks 010_steady 019_worker 046_settled 050_history 048_roles 075_no_wait 091_lease_begins
 					  062_lease_clocks 068_same_name 043_failures)

@@ -87,7 +87,7 @@ sub summary
 		my ($name, @lines) = @$failure;
 		my $major = $name =~ /upgrade/ ? ' --all' : $name =~ m{^(\d+)/} ? " --pg $1" : '';
 		# of the SQL tests each has a name
-		my @alone = $name =~ m{/regress$} ? map { /: not ok.* - (\w+)/ ? $1 : () } @lines : ();
+		my @alone = $name =~ m{^\d+/regress$} ? map { /: not ok.* - (\w+)/ ? $1 : () } @lines : ();
 		say_now($_) for @lines;
 		say_now("    $name: to run it alone:  test/check.sh$major --keep --only $_") for @alone ? @alone : $name;
 	}
@@ -100,14 +100,17 @@ sub summary
 	return;
 }
 
-# How the first failure begins, which often explains the others.
+# How the first failure begins, which often explains the others; or, if the test only
+# ended, how it ended.
 my $SHOWN = 15;
 
 sub show_first
 {
 	my ($self, $name, @lines) = @_;
 	say_now("\nThe first failure is of $name:");
-	say_now($_) for @lines > $SHOWN ? (@lines[ 0 .. $SHOWN - 1 ], '    ...') : @lines;
+	@lines = (grep { /: not ok/ } @lines) ? (@lines[ 0 .. $SHOWN - 1 ], '    ...') : ('    ...', @lines[ -$SHOWN .. -1 ])
+	  if @lines > $SHOWN;
+	say_now($_) for @lines;
 	return;
 }
 
@@ -158,6 +161,7 @@ sub tell { my ($self, $text) = @_; Progress::say_now("    $self->{name}: $text")
 sub fail_with
 {
 	my ($self, $text) = @_;
+	$text =~ s/^(.{300}).{20,}/$1 .../;
 	$self->tell($text);
 	push @{ $self->{lines} }, "    $self->{name}: $text";
 	return;

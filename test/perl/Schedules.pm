@@ -115,7 +115,7 @@ sub between { my ($from, $to) = @_; return $from + int(rand($to - $from + 1)) }
 # begun, and those who want the turn.
 sub chooser
 {
-	return pick(\&anybody, \&anybody, \&first_in_order, \&one_stops)->();
+	return pick(\&anybody, \&anybody, \&first_in_order, \&one_stops, \&one_stops)->();
 }
 
 my $MANY = 1_000_000;    # steps: until the statement ends, or waits
@@ -150,12 +150,11 @@ sub first_in_order
 	};
 }
 
-# One stops twice in a statement, soon after that begins.  Meanwhile others make whole ones.
+# One stops twice in each statement, soon after that begins.  Meanwhile others make whole ones.
 sub one_stops
 {
-	my ($one, $was_next);
+	my ($one, $was_next, @steps);
 	my $others_first = between(0, 3);
-	my @steps = (between(1, 24), between(1, 12), $MANY);
 
 	return sub {
 		my ($running, @wanting) = @_;
@@ -165,6 +164,7 @@ sub one_stops
 			shift @steps;
 			$others_first = between(1, 3);
 		}
+		@steps = (between(1, 24), between(1, 12), $MANY) if !$running->{$one};
 		my @others = grep { $_ != $one } @wanting;
 		$was_next = @others < @wanting && (!@others || $others_first-- <= 0);
 		return $was_next ? ($one, $steps[0]) : (pick(@others), $MANY);
@@ -270,6 +270,14 @@ sub poll
 		});
 }
 
+# Some polls of a player; a share of them is of one shard, from 1 to the last one.
+sub polls
+{
+	my ($schedule, $player, $share, $last_shard) = @_;
+
+	return [ map { poll($schedule, $player, chance($share) ? between(1, $last_shard) : undef) } 1 .. between(1, 3) ];
+}
+
 # Looks at all rows that there are in the end.
 sub look
 {
@@ -299,7 +307,7 @@ sub minters_and_pollers
 	my %work;
 
 	$work{$_} = [ map { transaction($schedule) } 1 .. between(1, 3) ] for @MINTERS;
-	$work{$_} = [ map { poll($schedule, $_, chance(0.2) ? between(1, 3) : undef) } 1 .. between(1, 2) ] for @POLLERS;
+	$work{$_} = polls($schedule, $_, 0.2, 3) for @POLLERS;
 	return %work;
 }
 
@@ -324,7 +332,7 @@ sub marks_of_shards
 		my @inserts = map { minting($schedule, insert_on(between(1, 2)), 1) } 1 .. between(2, 3);
 		$work{$_} = [ statement($schedule, 'BEGIN'), @inserts, statement($schedule, 'COMMIT'), transaction($schedule) ];
 	}
-	$work{$_} = [ map { poll($schedule, $_, between(1, 2)) } 1 .. between(1, 3) ] for @POLLERS;
+	$work{$_} = polls($schedule, $_, 1, 2) for @POLLERS;
 	return %work;
 }
 
@@ -345,7 +353,7 @@ sub prepared
 			  $is_ended_here ? $end : transaction($schedule);
 		}
 	}
-	$work{$_} = [ map { poll($schedule, $_, chance(0.3) ? 1 : undef) } 1 .. between(1, 3) ] for @POLLERS;
+	$work{$_} = polls($schedule, $_, 0.3, 1) for @POLLERS;
 	return %work;
 }
 
@@ -357,7 +365,7 @@ sub leases
 	my %work;
 
 	$work{$_} = [ map { minting($schedule, pick($INSERT, $INSERT, $INSERT_THREE)) } 1 .. between(2, 4) ] for @MINTERS;
-	$work{ $POLLERS[0] } = [ map { poll($schedule, $POLLERS[0]) } 1 .. between(1, 2) ];
+	$work{ $POLLERS[0] } = polls($schedule, $POLLERS[0], 0);
 	my @lists = map { pick('1-3', '2-3', '1,3', '3') } 1 .. between(0, 2);
 	$work{$RELOAD} = [ map { my $shards = $_; sub { $turns->reload(shards => $shards) } } @lists ] if @lists;
 	return %work;
@@ -500,8 +508,8 @@ sub run_schedule
 	return $schedule;
 }
 
-# --- The steps as text.  What is different each time, such as an xid, is left out if they are
-# --- to be compared.
+# --- The steps as text.  What is different each time, such as an xid, or an id of a schedule
+# --- before, is left out if they are to be compared.
 
 sub value_text
 {
@@ -512,7 +520,8 @@ sub value_text
 	{
 		my ($what, $shift) = @$_;
 		my $far = ($value >> $shift) - $tick;
-		return sprintf('%s %+d', $what, $far) if abs($far) < 1_000_000 && $value > 0;
+		next if abs($far) >= 1_000_000 || $value <= 0;
+		return $for_comparison && $far < -1.5 * $LEASE_MS ? '' : sprintf('%s %+d', $what, $far);
 	}
 	my $far = tick_of($value) - $tick;
 	return sprintf('%+d ms', $far) if $value > 0 && abs($far) < 1_000_000;

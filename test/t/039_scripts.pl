@@ -52,6 +52,8 @@ refuses(qr/--minutes needs a value: --minutes N/, 'test/check.sh', '--minutes', 
 refuses(qr/--minutes is for the steps .*/, 'test/check.sh', '--minutes', '5', '--only', 'mint');
 refuses(qr/--seed is for the steps .*/, 'test/check.sh', '--seed', '5', '--only', 'mint');
 refuses(qr/there is no test "nonsense" in the steps .*/, 'test/check.sh', '--only', 'mint,nonsense');
+refuses(qr/--only $$_[0] runs all .*, $$_[1] among them: name one or the other/, 'test/check.sh', '--only', "$$_[1],$$_[0]")
+  for [ 'regress', 'mint' ], [ 'isolation', 'concurrent' ];
 refuses(qr/--accept is for SQL tests: .*/, 'test/check.sh', @$_, '--accept') for [], [ '--only', 'mint,003_spilling' ];
 refuses(qr/--all and --accept exclude each other/, 'test/check.sh', '--all', '--only', 'mint', '--accept');
 refuses(qr/--all and --pg exclude each other/, 'test/check.sh', '--all', '--pg', '15');

@@ -38,12 +38,15 @@ $paris->stop;
 
 # --- a crash, and a clock that was set back meanwhile: nothing below its own horizon
 start_with_clock($paris, 0);
-mints($paris, 1);
+my ($last) = mints($paris, 1);
 $paris->stop('immediate');
 start_with_clock($paris, -300);
 fails_with($paris, $nextval, '58000', qr/clock is [2-5] min \d+ s behind the (?:snowflake horizon that was found at the start|lease of this server's shards)/,
 	'a crash, and the clock was set back: it waits');
 $paris->stop;
+my ($shard, $ms) = ($last >> 12 & 1023, ($last >> 22) + 1288834974657);
+cmp_ok($registry->safe_psql('postgres', "SELECT extract(epoch FROM lease_until) * 1000 FROM snowflake_registry_shards WHERE shard = $shard"),
+	'>', $ms, 'what it gives back then, without having opened it, is after its ids');
 
 # --- a clock behind: as without a registry, on shards that nobody used lately
 start_with_clock($paris, 0);

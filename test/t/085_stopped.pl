@@ -118,7 +118,7 @@ my @places = (
 	},
 	{
 		name => 'between entry and transaction',
-		line => line_of('mark.c', 'entry->after = '),
+		line => line_of('mark.c', 'entry->completed = '),
 		print => [ 'shared->tickets.value', 'ring[shared->tickets.value - 1].state.value' ],
 		check => sub { my ($tickets, $state) = @_; return $state == 2 * ($tickets - 1) + 1 },
 		is_committed => 1

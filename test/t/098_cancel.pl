@@ -18,7 +18,7 @@ my $broken = PostgreSQL::Test::Utils::tempdir() . '/broken';
 PostgreSQL::Test::Utils::system_or_bail('cp', '-r', "$tree/Makefile", "$tree/sql", "$tree/src", glob("$tree/*.control"), mkdir_of($broken));
 my $source = slurp_file("$broken/src/mint.c");
 $source =~ s/if \(likely\(position <= tick\.last\)\)/if (false)/ or die 'the rule is not found';
-$source =~ s/id = last == NEVER \? EXHAUSTED : STALE;/id = STALE;/ or die 'the rule is not found';
+$source =~ s/id = last == NEVER \? NO_ROOM : STALE;/id = STALE;/ or die 'the rule is not found';
 $source =~ s/else if \(last > tick\.last\)/else if (true)/ or die 'the rule is not found';
 unlink("$broken/src/mint.c", "$broken/src/mint.o");
 append_to_file("$broken/src/mint.c", $source);
