@@ -44,8 +44,8 @@
  *   RELEASE_BELOW_FROM   a shard is given back from the tick after the last id
  *                        on, or from 0 on where there is none; and the registry
  *                        believes it
- *   RELEASE_BELOW_FLOOR  likewise, but from the lease's beginning on where there
- *                        is none since a restart
+ *   RELEASE_BELOW_FLOOR  a shard that was not opened since a restart is given back
+ *                        from the lease's beginning on
  *   CALLS_REPEAT         the registry executes an old release, as if it were the
  *                        holder's last call
  *   LEAVES_BY_RELOAD     a server whose snowflake.registry is emptied does so at once,
@@ -433,9 +433,6 @@ inline mint()
 		assert(s != followed || mark <= tick);
 #endif
 		minted = minted | (1 << tick);
-#ifdef RELEASE_BELOW_FLOOR
-		me.below_floor = false;
-#endif
 		me.next = tick + 1
 	:: else
 	fi;
@@ -444,6 +441,12 @@ inline mint()
 
 /* No session mints on the shard from here on. */
 inline shut() { me.open = false }
+
+inline open_shard()
+{
+	me.open = true;
+	me.below_floor = false
+}
 
 inline forget_lease()
 {
@@ -497,8 +500,8 @@ inline take_over()
 		fi;
 		me.until = row.until;
 		if
-		:: may_open -> me.open = true
-		:: else		/* it has to be renewed for longer */
+		:: may_open -> open_shard()
+		:: true		/* it has to be renewed for longer, or has not begun yet */
 		fi
 	:: else ->
 		if
@@ -537,10 +540,13 @@ inline start()
 	fi;
 	if
 	:: in_place ->
-		me.open = (me.until > 0 && may_open);
 #ifdef RELEASE_BELOW_FLOOR
 		me.below_floor = true;
 #endif
+		if
+		:: me.until > 0 && may_open -> open_shard()
+		:: true		/* it has not begun yet, by this clock */
+		fi;
 		printf("server %d goes on\n", s)
 #ifdef PLACES
 	:: else ->
@@ -565,6 +571,7 @@ proctype Life(byte s)
 
 	do
 	:: atomic { me.up && me.open -> mint() }
+	:: atomic { me.up && me.until > 0 && !me.open && may_open -> open_shard() }
 
 		/* the horizon, as far as it likes in so many steps */
 #ifdef MINT_BEFORE_DURABLE
@@ -604,7 +611,7 @@ proctype Life(byte s)
 	:: atomic { me.up && me.before_disk -> forget_lease(); me.before_disk = false }
 #else
 		/* the sessions first, then the disk, and then the registry */
-		atomic { me.up && me.open -> choose_end(); send_release(); shut(); forget_lease() }
+		atomic { me.up && me.until > 0 -> choose_end(); send_release(); shut(); forget_lease() }
 #endif
 #ifdef CALLS_REPEAT
 	:: atomic { releasing == s && me.is_holder -> execute_release() }
