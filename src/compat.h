@@ -40,8 +40,8 @@
 #endif
 
 /*
- * A variable that other rooms read with each id: what is known to be ours is
- * reached in one step less.
+ * A variable that other files read with each id: if it is hidden, it is reached in one
+ * step less.
  */
 #define OURS __attribute__((visibility("hidden")))
 
@@ -112,7 +112,7 @@ typedef RelFileNode RelFileLocator;
 #define INVALID_PROC_NUMBER InvalidBackendId
 #endif
 
-/* This process's number among those that can run SQL, from 0 to MaxBackends. */
+/* This process's number among those that can run SQL, from 0 on. */
 #if PG_VERSION_NUM >= 170000
 #define my_backend_index() (MyProcNumber)
 #else

@@ -23,11 +23,11 @@
  *	  survives this server, in the file and in the WAL.  It may mint in any tick
  *	  before H, however slow it is: the record never goes down while a session
  *	  lives.
- *	- The worker, once recovery has ended, reads the file and the page, raises
- *	  the found horizon to the later of the two, and only then publishes a
+ *	- The worker, once recovery has ended, takes the later of the file, which the
+ *	  postmaster read, and the page as the found horizon, and only then publishes a
  *	  first horizon.  Until then nobody mints.
- *	- A server that is shut down, in whatever mode, lowers the record to the end of
- *	  the latest tick, in the postmaster's last moments, when every session has gone.
+ *	- A server that is shut down lowers the file to the end of the latest tick, in the
+ *	  postmaster's last moments, without sessions.  (If WAL is replayed, the page wins.)
  *
  * Hence no interleaving mints an id past what is stored: an id of tick t needs
  * a published H > t, publishing H needs the record of H on disk, and a server that
@@ -49,7 +49,7 @@
  *	- Bounds are atomics: see positions.c.  The worker alone raises "horizon",
  *	  "renew" and "found_horizon".
  *	- HorizonState is read and written under horizon_lock, an LWLock, but for
- *	  "wanted_tick" and "read_tick", atomics that sessions raise, and "worker": see
+ *	  "wanted_tick" and "readers_tick", atomics that sessions raise, and "worker": see
  *	  worker.c.  The worker writes the rest.
  *	- horizon_lock is never held together with another lock, nor while waiting.
  *
@@ -98,8 +98,8 @@
 
 typedef struct HorizonState
 {
-	pg_atomic_uint64 wanted_tick; /* in which a session is about to mint */
-	pg_atomic_uint64 read_tick; /* to which one would raise the latest tick */
+	pg_atomic_uint64 wanted_tick;  /* in which a session is about to mint */
+	pg_atomic_uint64 readers_tick; /* to which a reader would raise it */
 	HorizonView		 view;
 	Worker			 worker;
 } HorizonState;
@@ -160,7 +160,7 @@ horizon_shmem_startup(void)
 		return;
 	memset(state, 0, sizeof(*state));
 	pg_atomic_init_u64(&state->wanted_tick, (uint64) WANTED_BY_NOBODY);
-	pg_atomic_init_u64(&state->read_tick, (uint64) WANTED_BY_NOBODY);
+	pg_atomic_init_u64(&state->readers_tick, (uint64) WANTED_BY_NOBODY);
 	worker_shmem_startup(&state->worker);
 	if (!IsUnderPostmaster)
 		on_shmem_exit(close_cleanly, (Datum) 0);
@@ -232,7 +232,7 @@ horizon_begin_present_tick(void)
 	renew = (int64) pg_atomic_read_u64(&bounds->renew);
 	if (tick >= renew)
 	{
-		bounds_raise(&state->read_tick, tick);
+		bounds_raise(&state->readers_tick, tick);
 		worker_wake(&state->worker);
 	}
 	bounds_raise(&bounds->latest, Min(tick, renew));
@@ -610,12 +610,12 @@ static int64 ahead_us;
  * late, its clock seems to be set back: so the greatest lead that was seen counts.
  */
 static int64
-credible_tick(int64 read_tick)
+credible_tick(int64 readers_tick)
 {
 	static int64  leapt_us = 0; /* by the steady clock; 0: it has not */
 	const Layout *layout = settings_layout();
 	int64		  steady_us = steady_clock_us();
-	int64		  us = layout_time_of_tick(layout, read_tick) - steady_us;
+	int64		  us = layout_time_of_tick(layout, readers_tick) - steady_us;
 	int64		  tick;
 
 	if (us - ahead_us <= settings_reserve_ms * US_PER_MS)
@@ -625,7 +625,7 @@ credible_tick(int64 read_tick)
 	if (leapt_us == 0 || steady_us - leapt_us >= LEAP_LASTS_US)
 	{
 		ahead_us = Max(ahead_us, us);
-		return read_tick;
+		return readers_tick;
 	}
 	return layout_tick_of_time(layout, ahead_us + steady_us, &tick) ?
 			   tick :
@@ -639,12 +639,12 @@ take_wanted_tick(void)
 	const uint64 nobody = (uint64) WANTED_BY_NOBODY;
 	int64		 wanted_tick =
 		(int64) pg_atomic_exchange_u64(&state->wanted_tick, nobody);
-	int64 read_tick =
-		(int64) pg_atomic_exchange_u64(&state->read_tick, nobody);
+	int64 readers_tick =
+		(int64) pg_atomic_exchange_u64(&state->readers_tick, nobody);
 
-	if (read_tick != WANTED_BY_NOBODY)
-		read_tick = credible_tick(read_tick);
-	return Max(wanted_tick, read_tick);
+	if (readers_tick != WANTED_BY_NOBODY)
+		readers_tick = credible_tick(readers_tick);
+	return Max(wanted_tick, readers_tick);
 }
 
 static void

@@ -22,7 +22,7 @@
  * What a transaction does:
  *	a. Before its first id, it puts the latest tick into its slot, under the slot's
  *	   lock.  Only then it reads the latest tick once more, in which or after which
- *	   it mints.  Later ids are of the same tick or later ones.
+ *	   it mints.  Then the slot gets that id's tick: no later id is of an earlier one.
  *	b. At its end, it has become visible.  Then it enters the ring, and then it
  *	   clears its slot.  If it rolled back, or has no xid, there will be no rows of
  *	   it: it just clears its slot.
@@ -112,7 +112,7 @@
  * test/model/settled.pml has all that but the restart, for spin.  test/memory has this
  * file searched with the memory of ARM and POWER: one and two writers, an old snapshot,
  * a ring of one entry, marks one after another, prepared transactions, an imported
- * snapshot.  Each barrier here is missed there.
+ * snapshot.  It fails if any one of the barriers here is taken out.
  *
  * A note about locking:
  *	- The ring: see above.  Only who has set an entry's state to "under way" writes the

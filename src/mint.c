@@ -11,7 +11,7 @@
  *	  raises that to a tick before it takes a position of the tick, so no shard is ever
  *	  ahead of it.  So a clock that was set back shows before any shard is looked at; and
  *	  if a shard has no position left in the current tick, that tick is exhausted there,
- *	  or the shard is closed.
+ *	  or others are past it, or the shard is closed.
  *	- It mints only in ticks before Bounds.horizon, which is on disk: see horizon.c.
  *
  * One order for all sessions: if a call of snowflake_nextval() began after another one
@@ -28,9 +28,9 @@
  *	  open yet.
  * With snowflake.ordering = 'session' only each session's ids increase.
  *
- * A note about locking: a shard is locked in take(), and a slot where a wait is
- * counted: see positions.c and sessions.c.  No two of these locks are ever held
- * together, and none while waiting.
+ * A note about locking: a shard is locked in take(), and where a wait is counted; a slot
+ * there, too, and where the mark is held: see positions.c and sessions.c.  No two locks
+ * are ever held together, and none while waiting.
  *
  * What every id passes through is inline, and what waits or fails is not: half of
  * the time of an id is the clock's.
@@ -57,7 +57,7 @@ PG_FUNCTION_INFO_V1(snowflake_nextval);
 PG_FUNCTION_INFO_V1(snowflake_nextval_shard);
 PG_FUNCTION_INFO_V1(snowflake_lastval);
 
-/* How often who waits for a clock that is behind looks at it. */
+/* How often a call that waits for the clock looks at it. */
 #define CLOCK_POLL_US (100 * US_PER_MS)
 
 /* What take() gives in place of an id; there is none below 0. */
@@ -93,20 +93,20 @@ static int64 my_last_own_id = NO_ID;
 static int32 my_last_own_shard;
 
 /*
- * The shards that it mints on.  When it found them: how often snowflake.shards had been
- * set, and, with leases, how often shards had been opened or closed.
+ * The shards that it mints on; how often snowflake.shards had been set when it found them;
+ * and, with leases, how often shards had been opened or closed by then.
  */
 static const OwnShards *my_shards;
-static uint32			my_shards_changes = 0;
-static uint32			my_changes = 0;
+static uint32			my_settings_seen = 0;
+static uint32			my_openings_seen = 0;
 
-/* The shard that it holds the mark for: the one of its list, or ALL_SHARDS. */
+/* What snowflake_nextval() needs held: the one shard of its list, or ALL_SHARDS. */
 static int32 my_shards_hold = ALL_SHARDS;
 
 /* Where among the own shards it minted last, or tried to. */
 static int my_index = 0;
 
-/* Has this session met another one on a shard since it last had to wait? */
+/* Has it met another session on a shard since its own shards were last exhausted? */
 static bool met_others = false;
 
 /* The call that is minting, one at a time; and its tick: see read_tick(). */
@@ -153,7 +153,7 @@ note_mint(int64 id)
 	SessionSlot *slot = my_slot;
 	uint64		 minted = pg_atomic_read_u64(&slot->minted);
 
-	if (unlikely(my_held < ALL_SHARDS))
+	if (unlikely(my_held < ALL_SHARDS)) /* no id in this transaction yet */
 		note_first_id(id);
 	pg_atomic_write_u64(&slot->last_id, (uint64) id);
 	pg_atomic_write_u64(&slot->minted, minted + 1);
@@ -304,9 +304,9 @@ spread_position(void)
 
 /*
  * THE MINTING RULE: the next position of a shard is the greater of the last one's
- * successor and "least".  If that is not past the first position of the current tick, it
- * is where the shard begins in the tick: at sequence number 0, or, with snowflake.spread,
- * further up.  The position is taken if its tick has begun.
+ * successor and "least".  If that is not past sequence number 0 of the current tick, the
+ * shard begins there, or, with snowflake.spread, further up.  The position is taken if it
+ * is in the current tick.
  *
  * "least" is the least position whose id is above the caller's last one; 0: any will do.
  *
@@ -320,18 +320,18 @@ take(int32 shard, int64 least)
 	const Tick	tick = current_tick;
 	const int64 first_id = tick.least_id | layout_pack(my_layout, 0, shard, 0);
 	const int	shift = my_layout->sequence_shift;
-	int64		first = tick.first;
+	int64		begin = tick.first;
 	int64		last;
 	int64		position;
 	int64		id;
 
 	if (unlikely(settings_spread > 0))
-		first = spread_position();
+		begin = spread_position();
 	SpinLockAcquire(&state->lock);
 	last = state->last;
 	position = Max(last + 1, least);
 	if (unlikely(position <= tick.first))
-		position = first;
+		position = begin;
 	if (likely(position <= tick.last))
 	{
 		state->last = position;
@@ -388,7 +388,7 @@ hold_mark(int32 shard)
 	if (my_held == shard || my_held == ALL_SHARDS ||
 		(my_held == HOLDS_LATEST && my_slot->mark_shard == shard))
 		return;
-	if (my_held > ALL_SHARDS)
+	if (my_held > ALL_SHARDS) /* it has minted on another shard */
 	{
 		session_hold_mark_for_all();
 		return;
@@ -400,8 +400,8 @@ hold_mark(int32 shard)
 }
 
 /*
- * Find the shards that this session mints on, and hold the mark for them; in a tick or
- * two others may be leased.  Waits if there is none.
+ * Find the shards that this session mints on, and hold the mark for them; with leases for
+ * all shards, as these change.  Waits if there is none.
  */
 static pg_noinline const OwnShards *
 find_own_shards(void)
@@ -410,10 +410,10 @@ find_own_shards(void)
 	uint32	   changes = settings_shards_changes;
 
 	mint_check_shards(true);
-	my_shards_changes = 0; /* the old ones are gone, whatever fails now */
-	while ((my_shards = positions_own_shards(&my_changes))->count == 0)
+	my_settings_seen = 0; /* the old ones are gone, whatever fails now */
+	while ((my_shards = positions_own_shards(&my_openings_seen))->count == 0)
 		leasing->wait(&wait, ANY_SHARD);
-	my_shards_changes = changes;
+	my_settings_seen = changes;
 	my_call.shard = my_shards->shard[0];
 	if (worker_end_wait(&wait) > 0)
 		note_wait(wait.waited_us);
@@ -429,21 +429,21 @@ static inline bool
 have_changed(void)
 {
 	pg_memory_barrier(); /* the tick has begun: see above */
-	return positions_have_changed(my_changes);
+	return positions_have_changed(my_openings_seen);
 }
 
-/* None of these shards has room in a tick.  Give those for the next attempt. */
+/* No own shard has room: wait.  Gives the shards to try then. */
 static pg_noinline const OwnShards *
 wait_for_room_on(const OwnShards *own, int64 tick)
 {
 	if (have_changed())
 		return find_own_shards();
-	met_others = false; /* the first shard has the most room after it */
+	met_others = false; /* begin at the first: most shards come after it */
 	wait_for_tick_after(tick);
 	return own;
 }
 
-/* Mint on one shard, waiting for the next tick while this one is exhausted. */
+/* Mint on one shard; wait while it is exhausted or closed. */
 static inline int64
 mint_on(int32 shard)
 {
@@ -472,7 +472,7 @@ goes_round(void)
 /*
  * Where among the own shards a session begins in a new tick: at the first; but where
  * there is no order between sessions, those that keep meeting there would hand its
- * cache line to and fro, so one that has met another begins at a place of its own.
+ * cache line to and fro, so one that has met another begins at a shard of its own.
  */
 static inline int
 where_to_begin(const OwnShards *own)
@@ -511,7 +511,7 @@ take_at(const OwnShards *own, int index)
 	return take(my_call.shard, least);
 }
 
-/* Take one on the first from "begin" to before "end" that has one. */
+/* Take an id on the first shard from "begin" to before "end" that has room. */
 static pg_noinline int64
 take_between(const OwnShards *own, int begin, int end)
 {
@@ -541,8 +541,8 @@ note_others(int64 id)
  *
  * The ids that a session mints here increase.  In a new tick any shard will do.  In
  * the tick of its last id:
- *	- If the shard stands above the sequence number, the id's shard and higher ones
- *	  can follow, and all of their next ids do.
+ *	- If the shard stands above the sequence number, it goes on with that shard or a
+ *	  higher one: their next ids are greater.
  *	- Else the search goes round from the next shard on, which uses all shards evenly,
  *	  and take_at() says which position of each comes after the last id.
  */
@@ -583,9 +583,9 @@ mint_on_own(const OwnShards *own)
 	}
 }
 
-/* All that must hold before a process mints for the first time. */
+/* Check what must hold to mint; take a slot, and find the layout. */
 static void
-check_process(void)
+set_up_process(void)
 {
 	check_server();
 	if (IsParallelWorker())
@@ -618,7 +618,7 @@ static pg_noinline void
 begin_to_mint(int32 shard)
 {
 	if (my_slot == NULL || !has_minted() || settings_refuse_clone)
-		check_process();
+		set_up_process();
 	hold_mark(shard);
 }
 
@@ -632,11 +632,12 @@ prepare_to_mint(int32 shard)
 
 /* In a list without gaps the first look tells. */
 static inline bool
-owns_shard(const OwnShards *own, int32 shard)
+asks_for(const OwnShards *asked, int32 shard)
 {
-	int index = shard - own->shard[0];
+	int index = shard - asked->shard[0];
 
-	return (index >= 0 && index < own->count && own->shard[index] == shard) ||
+	return (index >= 0 && index < asked->count &&
+			asked->shard[index] == shard) ||
 		   settings_name_shard(shard);
 }
 
@@ -662,12 +663,12 @@ Datum
 snowflake_nextval_shard(PG_FUNCTION_ARGS)
 {
 	int32			 shard = PG_GETARG_INT32(0);
-	const OwnShards *own;
+	const OwnShards *asked;
 
 	prepare_to_mint(shard); /* first: it finds the layout */
-	own = settings_asked_shards;
-	if (own->count > 0 ? !owns_shard(own, shard) :
-						 shard < 0 || shard > layout_last_shard(my_layout))
+	asked = settings_asked_shards;
+	if (asked->count > 0 ? !asks_for(asked, shard) :
+						   shard < 0 || shard > layout_last_shard(my_layout))
 		report_shard(shard);
 	PG_RETURN_INT64(note_mint(mint_on(shard)));
 }
@@ -680,7 +681,7 @@ snowflake_nextval(PG_FUNCTION_ARGS)
 
 	prepare_to_mint(my_shards_hold);
 	own = my_shards;
-	if (unlikely(my_shards_changes != settings_shards_changes))
+	if (unlikely(my_settings_seen != settings_shards_changes))
 		own = find_own_shards();
 	PG_RETURN_INT64(note_mint(mint_on_own(own)));
 }

@@ -19,15 +19,14 @@
  *	  comparison and some stores; nothing that can fail, wait or be interrupted
  *	  happens under it.
  *	- The common end is read and written under END_LOCK, an LWLock.  The horizon is
- *	  raised under it, shared, and never past the common end.  That is changed under
- *	  it, exclusive: never to before the horizon, but where no shard is leased, which
- *	  are all closed then, or about to be.
+ *	  raised under it, shared, and never past the common end.  The end is changed under
+ *	  it, exclusive, and never to before the horizon; except if no shard is leased: then
+ *	  all shards are closed, or about to be.
  *	- The bounds are atomics that only grow.  Sessions that mint or read the mark raise
- *	  "latest", and so does the worker that opens a leased shard; the horizon's worker
- *	  raises the others.  It raises "latest" and "found_horizon" before it publishes a
- *	  first horizon.  So who reads the horizon first, as
- *	  bounds_read() does, never sees a horizon without the found one that belongs to
- *	  it.
+ *	  "latest", and so do both workers; the horizon's worker alone raises the others.  It
+ *	  raises "latest" and "found_horizon" before it publishes a first horizon.  So who
+ *	  reads the horizon and then the latest tick, as bounds_read() does, finds no
+ *	  horizon with a latest tick before the found horizon.
  *
  * test/model/minting.pml has the bounds and positions, for spin, and test/memory has this
  * file searched with weak memory: minters while the horizon is opened and renewed, a

@@ -8,8 +8,8 @@
  * from before its first id to its end: see mark.c.
  *
  * A note about locking: a slot is written only by the session that it belongs to:
- * what changes with each id as atomics, because a second lock would cost half as
- * much as the id, the rest under its spinlock.  Others read each atomic by itself,
+ * its atomics without a lock, because a second lock would cost half as much as the
+ * id, the rest under its spinlock.  Others read each atomic by itself,
  * so they may see an id that is not counted yet; the owner needs no lock.  A session
  * begins to hold the mark under that lock, and a reader of the mark takes that lock, too:
  * see mark.c.  That reader alone looks at "pid" before: see sessions_first_mark_tick().

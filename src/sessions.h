@@ -13,7 +13,7 @@
 /* After all ticks: where the mark is not held. */
 #define NO_TICK PG_INT64_MAX
 
-/* In place of a shard: any of them. */
+/* In place of the shard of a hold: all of them. */
 #define ALL_SHARDS (-1)
 
 /* Where a transaction holds the mark. */
@@ -61,7 +61,7 @@ typedef struct SessionStats
 
 /*
  * This session's slot, from its first mint on; and the shard that its transaction holds
- * the mark for, or ALL_SHARDS.
+ * the mark for, ALL_SHARDS, or one of the two above.
  */
 extern OURS SessionSlot *my_slot;
 extern OURS int64		 my_held;

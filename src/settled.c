@@ -13,8 +13,9 @@
  * VACUUM from rows.
  *
  * The marks of a session's statements are kept until the transaction ends.  Of two
- * statements with a snapshot at one address the first is over, and so is its mark: so there
- * are never more marks of a list than snapshots at one time.  A list of shards is read once, and kept.
+ * statements with a snapshot at one address the first is over, and so is its mark: so
+ * there are never more marks of a list than snapshots at one time.  A list of shards is
+ * read once, and kept.
  *
  * All of it is private to a process: there is nothing to lock.
  *

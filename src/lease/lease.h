@@ -12,7 +12,7 @@
 
 typedef enum LeaseKind
 {
-	GIVEN_BACK, /* or about to be, or taken away */
+	NOT_HELD, /* given back, or about to be, or taken away */
 	HELD_HERE,
 	HELD_FORGOTTEN /* by the registry; here it is held until it ends */
 } LeaseKind;
@@ -34,7 +34,7 @@ typedef struct LeaseCaller
 {
 	uint64 holder;	  /* a random number; 0: none yet */
 	int64  fence;	  /* in the registry, as far as this server knows */
-	int64  next;	  /* 0: no call is under way, or was left unanswered */
+	int64  next;	  /* 0: no call is under way or unanswered */
 	uint64 call;	  /* else a hash of that call's arguments */
 	int64  confirmed; /* the last fence that an answer confirmed */
 	uint64 registry;  /* its number; 0: no registry has answered yet */
@@ -89,14 +89,14 @@ typedef struct LeaseLoss
 	"Ids can exist twice. Count this server's ids of that shard and time with " \
 	"snowflake_audit(), and look for the same ids on the other server."
 
-/* What the worker tells of its last attempt to reach the registry. */
+/* What the worker tells of the registry's last answer, and of its last attempt. */
 typedef struct LeaseOutcome
 {
-	TimestampTz		answered_at; /* by the registry's clock; 0: never; ... */
-	int64			asked_us;	 /* ... between these, by this server's ... */
-	int64			answered_us; /* ... steady clock */
-	int				refusals;
-	Refusal			refusal[LEASE_MAX_REFUSALS];
+	TimestampTz answered_at; /* by the registry's clock; 0: never */
+	int64		asked_us; /* the call began, by this server's steady clock */
+	int64		answered_us; /* its answer came, by the same */
+	int			refusals;
+	Refusal		refusal[LEASE_MAX_REFUSALS];
 	RegistryFailure failure; /* of the last attempt */
 } LeaseOutcome;
 

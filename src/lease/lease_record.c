@@ -177,7 +177,7 @@ lease_record_holds(const LeaseRecord *record, int32 shard)
 	for (int i = 0; i < record->count; i++)
 	{
 		if (record->lease[i].shard == shard)
-			return record->lease[i].kind != GIVEN_BACK;
+			return record->lease[i].kind != NOT_HELD;
 	}
 	return false;
 }
@@ -191,7 +191,7 @@ lease_record_held(const LeaseRecord *record, int *count)
 	*count = 0;
 	for (int i = 0; i < record->count; i++)
 	{
-		if (record->lease[i].kind != GIVEN_BACK)
+		if (record->lease[i].kind != NOT_HELD)
 			shard[(*count)++] = record->lease[i].shard;
 	}
 	return shard;
@@ -209,14 +209,14 @@ lease_record_claims(const LeaseRecord *record, int *count)
 	int	   missing = settings_asked_shards->automatic;
 
 	for (int i = 0; i < record->count; i++)
-		missing -= record->lease[i].kind != GIVEN_BACK;
+		missing -= record->lease[i].kind != NOT_HELD;
 	*count = 0;
 	for (int i = 0; i < record->count; i++)
 	{
 		const Lease *one = &record->lease[i];
 
 		if (one->kind == HELD_HERE ||
-			(one->kind == GIVEN_BACK && one->until > one->from &&
+			(one->kind == NOT_HELD && one->until > one->from &&
 			 (settings_name_shard(one->shard) || missing-- > 0)))
 			lease[(*count)++] = *one;
 	}

@@ -5,13 +5,13 @@
  *
  * With snowflake.registry a server mints only on shards that it has leased, and
  * only ids whose time lies within the lease: see lease_worker.c.  The worker that
- * leases writes here; sessions and the horizon's worker read.
+ * leases writes here, and sessions read.
  *
  * A lease costs a minted id nothing:
  *
  *	- Its end.  The horizon is never raised past the common end: see positions.c.
  *	- Its beginning.  A shard is opened when the clock has reached that, with a
- *	  last position just before it: see positions.c.
+ *	  last position just before it, or later: see positions.c.
  *	- A shard that is not leased is closed.  A session that meets one waits for its
  *	  lease, or learns why there is none: see lease_wait.c.
  *
@@ -85,19 +85,10 @@ leases_shmem_startup(void)
 
 /*
  * The last attempt is no reason any more for a shard that is not leased: the worker
- * gives all shards back, or has other settings.  Wait for another one.
+ * gives all shards back, has other settings, has come, or goes.  Wait for another one.
  */
 void
 leases_forget_outcome(void)
-{
-	LWLockAcquire(end_lock, LW_EXCLUSIVE);
-	table->ended_us = 0;
-	LWLockRelease(end_lock);
-}
-
-/* A worker has come, or goes: what the one before it found does not count. */
-static void
-forget_failure(void)
 {
 	LWLockAcquire(end_lock, LW_EXCLUSIVE);
 	table->ended_us = 0;
@@ -108,7 +99,7 @@ forget_failure(void)
 void
 leases_begin_worker(void)
 {
-	worker_begin(&table->worker, forget_failure);
+	worker_begin(&table->worker, leases_forget_outcome);
 }
 
 /* Has a session asked for an attempt since this was called last? */
@@ -133,7 +124,7 @@ find_same(const Lease *lease, const void *among, int count, Size size)
 {
 	const Lease *found = bsearch(lease, among, count, size, compare_leases);
 
-	return found != NULL && found->kind != GIVEN_BACK &&
+	return found != NULL && found->kind != NOT_HELD &&
 				   found->from == lease->from ?
 			   found :
 			   NULL;
@@ -158,8 +149,9 @@ close_dropped(const LeaseRecord *record)
 }
 
 /*
- * May the common end count a lease?  Not if it has not begun by this server's
- * clock, or if the horizon is past its end already; then that has to wait.
+ * May the common end count a lease?  Not before it has begun by this server's clock, nor
+ * while it ends before the horizon: a renewal must come first.  One that is counted stays
+ * so: no renewal lowers an end.
  */
 static bool
 can_count(const Lease *lease)
@@ -193,7 +185,7 @@ write_table(const LeaseRecord *record, bool is_on_disk)
 		const HeldLease *same =
 			find_same(&held.lease, before, nbefore, sizeof(HeldLease));
 
-		if (held.lease.kind == GIVEN_BACK)
+		if (held.lease.kind == NOT_HELD)
 			continue;
 		if (is_on_disk)
 			held.is_counted =

@@ -421,27 +421,27 @@ find_held(const LeaseTable *table, int32 shard)
 }
 
 /*
- * Raise an error if waiting does not help.  Does the last attempt tell what another
- * would, and how long has the caller waited?
+ * Raise an error if waiting does not help.  "fresh": the last attempt tells what another
+ * would.
  */
 static void
 report_hopeless(LeaseTable *table, int32 shard, bool fresh, int64 waited_us)
 {
 	const LeaseOutcome *outcome = &table->outcome;
 	const HeldLease	   *held = find_held(table, shard);
-	bool				is_open = held != NULL && held->is_counted;
+	bool				may_be_open = held != NULL && held->is_counted;
 	TimestampTz			now = GetCurrentTimestamp();
 	const Refusal	   *refusal;
 
-	if (is_open && now < table->end)
+	if (may_be_open && now < table->end)
 		return;
 	if (outcome->failure.kind != REGISTRY_ANSWERED)
 		report_registry(&outcome->failure, table->end);
 	if (!fresh)
 		return;
-	if (is_open && outcome->answered_at != 0)
+	if (may_be_open && outcome->answered_at != 0)
 		report_over(outcome, now, table->end);
-	if (held != NULL && !is_open)
+	if (held != NULL && !may_be_open)
 	{
 		/* its clock may be about to reach the lease */
 		if (waited_us >= settings_clock_tolerance_ms * US_PER_MS)
@@ -453,7 +453,7 @@ report_hopeless(LeaseTable *table, int32 shard, bool fresh, int64 waited_us)
 	refusal = find_refusal(outcome, shard);
 	if (refusal != NULL)
 		report_refusal(table, refusal);
-	if (is_open && outcome->answered_at != 0)
+	if (may_be_open && outcome->answered_at != 0)
 		report_late(outcome, table->end);
 	report_not_asked(table, shard);
 }

@@ -24,12 +24,12 @@
  *	3. A holder mints ids of a shard only in ticks from "from" on and before
  *	   "until".  The horizon never passes the common end, which is the first end of
  *	   a lease whose shard may be open, and a shard is opened with a last position just
- *	   before "from" (positions.c).  What the registry granted is on disk before it is
- *	   opened, and a shard is closed before its lease is given back, or before
- *	   the end of the others is moved past its own.
- *	4. Within a lease, a holder that starts again mints above its own horizon,
- *	   like any server.  So it does not need to know what it minted, and neither
- *	   does the registry.
+ *	   before "from", or a later one (positions.c).  What the registry granted is on disk
+ *	   before its shard is opened, and a shard is closed before its lease is given back, or
+ *	   before the end of the others is moved past its own.
+ *	4. Within a lease, a holder that starts again mints above the horizon that it found,
+ *	   like any server.  That stands for what it minted before, also where it gives
+ *	   the lease back.  The registry need not know it, either.
  *
  * It is harmless to lose a message, to be paused, to be cut off, or to have a
  * wrong clock at any step: a server that is not told of a lease does not mint, and
@@ -50,8 +50,8 @@
  * holds, and is a new holder.  So they can repeat ids until the next renewal, or,
  * if they parted while a call was unanswered, until the one after it.
  *
- * Calls.  The worker calls at half of the lease, soon after a failure or a
- * refusal, and when a session lacks a shard, but once a second at most.  Before
+ * Calls.  The worker calls at half of the lease, and after a reload.  It calls at most once
+ * a second after a failure or a refusal, and when a session lacks a shard.  Before
  * a call it stores the fence that it proposes.  If the answer is lost, the very
  * same call is repeated with the same numbers, and the registry knows them.  Any
  * other call has new numbers: then the registry refuses the lost one, if that
@@ -60,8 +60,8 @@
  * A clean stop gives the leases back, up to the end of the last tick that was
  * minted in.  That is stored before the registry is told.
  *
- * A note about locking: the worker alone writes the record, and opens and closes
- * shards; what sessions read of that is in lease_table.c.
+ * A note about locking: the worker alone writes the record, and opens shards, or closes
+ * those that it opened; what sessions read of that is in lease_table.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -85,7 +85,7 @@
 /* Sessions that lack a shard do not make the worker call more often. */
 #define MIN_PAUSE_US USECS_PER_SEC
 
-/* How soon it calls again after a failure, and when it lacks shards. */
+/* The longest pause after a failure or a refusal. */
 #define MAX_RETRY_US (10 * USECS_PER_SEC)
 
 /* How often it looks whether the horizon is open, and a lease has begun. */
@@ -136,13 +136,13 @@ become_new_holder(const char *why)
 							number_text(mine.caller.holder), why)));
 }
 
-/* Does a lease wait for its beginning? */
+/* Is a lease held whose shard is not open? */
 static bool
 has_unopened(void)
 {
 	for (int i = 0; i < mine.count; i++)
 	{
-		if (mine.lease[i].kind != GIVEN_BACK &&
+		if (mine.lease[i].kind != NOT_HELD &&
 			!positions_is_open(mine.lease[i].shard))
 			return true;
 	}
@@ -191,7 +191,7 @@ log_outcome(const LeaseOutcome *before)
 
 /* --- Calling the registry ----------------------------------------------- */
 
-/* The registry has the proposed fence, or no greater one of this server's. */
+/* The proposed fence counts: it was accepted, or it may have been. */
 static void
 note_fence(void)
 {
@@ -231,9 +231,9 @@ close_shard(int32 shard)
 }
 
 /*
- * Let go of the leases that are not wanted any more, or of all: close their shards, note
- * it in the record, and tell sessions.  Gives the leases that can be given back; one that
- * the registry does not know just ends.
+ * Let go of the leases that are not wanted any more, or of all: close their shards, and
+ * tell sessions.  The caller stores the record.  Gives the leases that can be given back;
+ * one that the registry does not know just ends.
  */
 static Lease *
 close_surplus(bool all, int *count)
@@ -247,7 +247,7 @@ close_surplus(bool all, int *count)
 		Lease	   *lease = &mine.lease[i];
 		TimestampTz end;
 
-		if (lease->kind == GIVEN_BACK)
+		if (lease->kind == NOT_HELD)
 			continue;
 		held++;
 		if (!all && (held <= settings_asked_shards->automatic ||
@@ -257,7 +257,7 @@ close_surplus(bool all, int *count)
 		lease->until = Max(lease->from, Min(lease->until, end));
 		if (lease->kind == HELD_HERE)
 			surplus[(*count)++] = *lease;
-		lease->kind = GIVEN_BACK;
+		lease->kind = NOT_HELD;
 	}
 	leases_publish(&mine, false);
 	return surplus;
@@ -326,8 +326,8 @@ note_accepted(const RegistryAnswer *answer)
 }
 
 /*
- * Give leases back that are not in the record any more.  If the registry does
- * not take them, they end by themselves.
+ * Tell the registry what the record has as given back.  If it does not take them, they
+ * end by themselves.  True if it answered, even that it knows another caller (a clone).
  */
 static bool
 give_back(const Lease *surplus, int count)
@@ -342,7 +342,12 @@ give_back(const Lease *surplus, int count)
 	if (answer.is_clone)
 		mine.caller.next = 0; /* the next call for leases finds that, too */
 	else
+	{
 		note_accepted(&answer);
+		ereport(LOG, (errmsg("this server has given back %d leased snowflake "
+							 "shards",
+							 count)));
+	}
 	return true;
 }
 
@@ -387,10 +392,10 @@ take_over(const RegistryAnswer *answer)
 				lease->kind = HELD_FORGOTTEN;
 			continue;
 		}
-		if (lease->kind != GIVEN_BACK && lease->until > answer->now &&
+		if (lease->kind != NOT_HELD && lease->until > answer->now &&
 			!names_loss(answer, lease->shard))
 			note_loss(lease, psprintf("%s has it", taker));
-		lease->kind = GIVEN_BACK;
+		lease->kind = NOT_HELD;
 		lease->until = lease->from; /* nothing is left to be claimed */
 	}
 	if (answer->held == 0)
@@ -412,10 +417,10 @@ lease_shards(void)
 
 	for (;;)
 	{
-		int	   nheld;
-		Lease *held = lease_record_claims(&mine, &nheld);
+		int	   nclaims;
+		Lease *claims = lease_record_claims(&mine, &nclaims);
 		char  *arguments =
-			registry_lease_arguments(held, nheld, mine.lease, mine.count);
+			registry_lease_arguments(claims, nclaims, mine.lease, mine.count);
 
 		if (!propose_fence(arguments))
 			return false;
@@ -518,8 +523,8 @@ begin(void)
 }
 
 /*
- * Give all leases back.  The record without them is stored first.  If the
- * registry cannot be reached, they stay in the record, and in the registry.
+ * Give all leases back.  The record is stored first, with them as given back.  If the
+ * registry cannot be reached, they are held again there, as in the registry.
  */
 static void
 end(void)
@@ -538,10 +543,8 @@ end(void)
 		memcpy(mine.lease, before, size);
 		(void) store();
 	}
-	else if (give_back(surplus, count) && store())
-		ereport(LOG, (errmsg("this server has given back %d leased snowflake "
-							 "shards",
-							 count)));
+	else if (give_back(surplus, count))
+		(void) store();
 	registry_disconnect();
 }
 

@@ -263,14 +263,14 @@ take_lost(AnswerReader *reader, const AnswerRow *row)
 	if (answer->losses == LEASE_MAX_LOSSES)
 		return true;
 	answer->losses++;
-	loss->lease = (Lease){row->from, row->until, row->shard, GIVEN_BACK};
+	loss->lease = (Lease){row->from, row->until, row->shard, NOT_HELD};
 	copy_text(loss->what, row->other);
 	return true;
 }
 
 /* Shards that are reserved, unless these are too many to tell. */
 static bool
-take_reserved(AnswerReader *reader, const AnswerRow *row)
+take_set_aside(AnswerReader *reader, const AnswerRow *row)
 {
 	LayoutError error;
 
@@ -307,7 +307,7 @@ static const struct AnswerState
 	{"exhausted", "--?-", take_refusal, REFUSED_EXHAUSTED, false},
 	{"limited", "---+", take_refusal, REFUSED_LIMITED, false},
 	{"lost", "???+", take_lost, 0, false},
-	{"set_aside", "---?", take_reserved, 0, false},
+	{"set_aside", "---?", take_set_aside, 0, false},
 };
 
 static const struct AnswerState *

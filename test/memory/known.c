@@ -23,6 +23,7 @@ leasing_worker(void *argument)
 	if (!bounds_are_known())
 		return NULL;
 	check((int64) pg_atomic_read_u64(&bounds->found_horizon) == FOUND);
+	check(positions_end(0) >= FOUND);
 	lease(0, 0);
 	check(positions_end(0) > FOUND);
 	return NULL;

@@ -28,8 +28,8 @@ my $LONG_LIMIT = 3600;
 
 # What is searched, and what of it each process has to itself.
 my @SEARCHED = qw(mint positions sessions mark horizon worker layout lease/lease_table);
-my @OWN = qw(my_layout my_last_own_id my_last_own_shard my_shards my_shards_changes my_index met_others my_call
-  my_shards_hold current_tick my_slot my_held i_know_prepared has_imported my_changes expected_us);
+my @OWN = qw(my_layout my_last_own_id my_last_own_shard my_shards my_settings_seen my_index met_others my_call
+  my_shards_hold current_tick my_slot my_held i_know_prepared has_imported my_openings_seen expected_us);
 
 # What the checker cannot do otherwise: the file, the text and its replacement.
 my @REPLACED = (
