@@ -2,7 +2,8 @@
 #
 # The metrics are those of the exporters' queries.  An expression is worked out for one
 # server, from its metrics now and those of before, as if "before" were at the beginning
-# of the range; how long it has to hold ("for") is left out.
+# of the range; how long it has to hold ("for") is left out.  A server without leases is
+# not asked for what only leases have.
 
 package Alerts;
 
@@ -38,6 +39,11 @@ sub metrics_of
 		my ($out, $err) = ('', '');
 
 		next if $name eq 'snowflake_registry';
+		if (($ENV{LEASES} // '') eq 'no')
+		{
+			$sql =~ s/^ +UNION\n.*snowflake_lease_status.*\n//ms;
+			next if $sql =~ /snowflake_lease/;
+		}
 		if (!IPC::Run::run([ 'psql', '-XAq', '-P', 'footer=off', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('postgres') . ' user=exporter' ],
 				'<', \$sql, '>', \$out, '2>', \$err))
 		{
