@@ -206,6 +206,14 @@ list_suites() {
     done
 }
 
+# The majors that are upgraded to this one: the last one before it, or all.
+majors_before() {
+    local old
+    for old in "${majors[@]}"; do
+        ((old >= $1)) || { [[ $old == 16 ]] && ! is_here 16; } || echo "$old"
+    done | if [[ $whole ]]; then cat; else tail -n 1; fi
+}
+
 list_major() {
     local old
     if [[ $1 == 16 ]] && ! is_here 16; then
@@ -216,8 +224,8 @@ list_major() {
     if is_here "$1"; then
         ! wants integration || list_scripts integration "$1"
     elif wants upgrade; then
-        for old in "${majors[@]}"; do
-            ((old >= $1)) || { [[ $old == 16 ]] && ! is_here 16; } || echo "$1/upgrade-$old"
+        for old in $(majors_before "$1"); do
+            echo "$1/upgrade-$old"
         done
     fi
 }
@@ -507,7 +515,8 @@ write_rules() {
         done
         printf '%s\n' '  - seq:' "      - $place/build" '      - par:'
         [[ -z ${suites[*]} ]] || printf '%s\n' '          - seq:' "${suites[@]/#/              - }"
-        [[ -z ${scripts[*]} ]] || printf '          - %s\n' "${scripts[@]}"
+        # what stands by itself would begin before what stands in a list
+        [[ -z ${scripts[*]} ]] || printf '          - seq:\n              - %s\n' "${scripts[@]}"
         [[ -z ${last[*]} ]] || printf '      - %s\n' "${last[@]}"
     done
     say "  - '*'"

@@ -113,6 +113,16 @@ sub try_schedule
 	return $schedule // { failures => [$@], steps => [ $turns->steps() ], first_tick => 0 };
 }
 
+# Two runs of one seed that are not the same.
+sub keep_different
+{
+	my ($name, @runs) = @_;
+	my $where = $ENV{SNOWFLAKE_DIFFERENT} or return;
+
+	spurt("$where/$name, $_", $runs[$_]) for 0, 1;
+	return;
+}
+
 # The right code holds, for so long; and the same seed gives the same schedule.
 sub holds
 {
@@ -132,7 +142,7 @@ sub holds
 			$steps += @{ $schedule->{steps} };
 			my ($one, $other) = map { steps_text($_, 1) } $schedule, try_schedule($scenario, $seed, 1);
 			if ($one eq $other) { $same++ }
-			elsif ($ENV{SNOWFLAKE_DIFFERENT}) { spurt("$ENV{SNOWFLAKE_DIFFERENT}/one", $one); spurt("$ENV{SNOWFLAKE_DIFFERENT}/other", $other) }
+			else { keep_different("$scenario->{name} $seed", $one, $other) }
 		}
 		$seed++;
 	}

@@ -115,7 +115,7 @@ sub between { my ($from, $to) = @_; return $from + int(rand($to - $from + 1)) }
 # begun, and those who want the turn.
 sub chooser
 {
-	return pick(\&anybody, \&anybody, \&first_in_order, \&one_stops, \&one_stops)->();
+	return pick(\&anybody, \&first_in_order, \&one_stops, \&each_stops, \&each_stops)->();
 }
 
 my $MANY = 1_000_000;    # steps: until the statement ends, or waits
@@ -150,24 +150,40 @@ sub first_in_order
 	};
 }
 
-# One stops twice in each statement, soon after that begins.  Meanwhile others make whole ones.
+# After how many steps of a statement somebody stops.
+sub stop { return between(1, pick(8, 45, 45, 90)) }
+
+# One stops twice in each statement, and meanwhile others make whole ones.
 sub one_stops
 {
-	my ($one, $was_next, @steps);
+	my ($one, $was_next, @steps) = (pick(@MINTERS, @POLLERS, $Turns::HORIZON));
 	my $others_first = between(0, 3);
 
 	return sub {
 		my ($running, @wanting) = @_;
-		$one //= pick(@wanting);
 		if ($was_next && $running->{$one} && @steps > 1)
 		{
 			shift @steps;
 			$others_first = between(1, 3);
 		}
-		@steps = (between(1, 24), between(1, 12), $MANY) if !$running->{$one};
+		@steps = (stop(), stop(), $MANY) if !$running->{$one};
 		my @others = grep { $_ != $one } @wanting;
 		$was_next = @others < @wanting && (!@others || $others_first-- <= 0);
 		return $was_next ? ($one, $steps[0]) : (pick(@others), $MANY);
+	};
+}
+
+# Each stops once in its statement; a worker, after some steps.
+sub each_stops
+{
+	my %has_stopped;
+
+	return sub {
+		my ($running, @wanting) = @_;
+		my $next = pick(@wanting);
+		my $goes_on = $running->{$next} && $has_stopped{$next};
+		$has_stopped{$next} = !$goes_on;
+		return ($next, $goes_on ? $MANY : stop());
 	};
 }
 
@@ -407,6 +423,23 @@ sub begin_game
 	$sql->($_, "SET snowflake.shards = '1-3'") for $FIRST, @MINTERS, @POLLERS, $ENDER;
 	await_leases($turns) if $scenario->{leases};
 	$turns->begin();
+	warm_up($turns, $scenario);
+	return;
+}
+
+# What a session does once in its life is done before the first schedule.
+sub warm_up
+{
+	my ($turns, $scenario) = @_;
+	my $schedule = new_schedule($turns);
+
+	srand(0);
+	for my $player (@MINTERS, @POLLERS, $ENDER)
+	{
+		prepare($turns, $scenario, $schedule, 400);
+		$turns->play_in_order($player => [ minting($schedule, $INSERT), statement($schedule, 'SELECT snowflake_settled()') ]);
+	}
+	die "$schedule->{failures}[0]\n" if @{ $schedule->{failures} };
 	return;
 }
 
@@ -449,7 +482,7 @@ sub prepare
 				statement($schedule, 'SELECT snowflake_settled()') ])
 		  or fails($schedule, 'the first INSERT waits for ever');
 	}
-	revoke($turns, $schedule, between(1, 3)) if $scenario->{leases} && chance(0.3);
+	revoke($turns, $schedule, between(1, 2)) if $scenario->{leases} && chance(0.3);
 	$us = $turns->steady_us() - $due_ms * 1000;
 	$us += 1000 * ($scenario->{leases} ? pick($RESERVE_MS, $LEASE_MS, 2 * $LEASE_MS) / 2 : pick($RESERVE_MS / 2, $RESERVE_MS));
 	$turns->set_steady_us($us);
@@ -457,7 +490,7 @@ sub prepare
 	return;
 }
 
-# A lease is not to be renewed any more.
+# A lease is not to be renewed any more.  (That of shard 3 goes on, and all can mint there.)
 sub revoke
 {
 	my ($turns, $schedule, $shard) = @_;
@@ -484,11 +517,13 @@ sub look_at_leases
 		});
 }
 
+sub new_schedule { my ($turns) = @_; return { data => $turns->data(), failures => [], polls => [], ids => [] } }
+
 # Gives what was seen: "failures", and then, or if they are asked for, "steps".
 sub run_schedule
 {
 	my ($turns, $scenario, $seed, $keeps_steps) = @_;
-	my $schedule = { data => $turns->data(), failures => [], polls => [], ids => [] };
+	my $schedule = new_schedule($turns);
 
 	srand($seed * 2_654_435_761 % 2**32);
 	rand() for 1 .. 3;
@@ -524,8 +559,8 @@ sub value_text
 		return $for_comparison && $far < -1.5 * $LEASE_MS ? '' : sprintf('%s %+d', $what, $far);
 	}
 	my $far = tick_of($value) - $tick;
-	return sprintf('%+d ms', $far) if $value > 0 && abs($far) < 1_000_000;
-	return $for_comparison && abs($value) > 9 ? '' : $value;
+	return $for_comparison && abs($value) > 9 ? '' : $value if $value <= 0 || abs($far) >= 1_000_000;
+	return $for_comparison && $far < -1.5 * $LEASE_MS ? '' : sprintf('%+d ms', $far);
 }
 
 sub steps_text
