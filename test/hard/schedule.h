@@ -267,6 +267,15 @@ turn_note(volatile TurnStep *step, int64 value)
 		step->value = value;
 }
 
+/* A value was read.  Its turn may end here, so that what follows goes by an old value. */
+TURN_FUNCTION void
+turn_note_read(volatile TurnStep *step, int64 value)
+{
+	turn_note(step, value);
+	if (step != NULL && turns->player[turn_me].budget == 0)
+		turn_wait(TURN_READY, NULL, 0);
+}
+
 /* Those need not wait any more that are in this state, for this. */
 TURN_FUNCTION void
 turn_wake(TurnState state, volatile void *what)
@@ -291,7 +300,7 @@ turn_wake(TurnState state, volatile void *what)
 		volatile TurnStep *step = turn_step(function, what);                 \
 		type			   value = (pg_atomic_read_##kind)(pointer);         \
                                                                              \
-		turn_note(step, (int64) value);                                      \
+		turn_note_read(step, (int64) value);                                 \
 		return value;                                                        \
 	}                                                                        \
                                                                              \

@@ -115,7 +115,10 @@ sub between { my ($from, $to) = @_; return $from + int(rand($to - $from + 1)) }
 # begun, and those who want the turn.
 sub chooser
 {
-	return pick(\&anybody, \&first_in_order, \&one_stops, \&each_stops, \&each_stops)->();
+	my ($scenario) = @_;
+	my @workers = ($Turns::HORIZON, $scenario->{leases} ? ($Turns::LEASE) x 3 : ());
+
+	return pick(\&anybody, \&first_in_order, \&one_stops, \&one_stops, \&each_stops)->(@workers);
 }
 
 my $MANY = 1_000_000;    # steps: until the statement ends, or waits
@@ -132,7 +135,7 @@ sub anybody
 sub first_in_order
 {
 	my %place;
-	my @changes = sort { $a <=> $b } map { between(1, 250) } 1 .. between(1, 4);
+	my @changes = sort { $a <=> $b } map { between(1, 500) } 1 .. between(1, 8);
 	my ($steps, $last) = (0, 100);
 
 	return sub {
@@ -156,7 +159,8 @@ sub stop { return between(1, pick(8, 45, 45, 90)) }
 # One stops twice in each statement, and meanwhile others make whole ones.
 sub one_stops
 {
-	my ($one, $was_next, @steps) = (pick(@MINTERS, @POLLERS, $Turns::HORIZON));
+	my (@workers) = @_;
+	my ($one, $was_next, @steps) = (pick(@MINTERS, @POLLERS, @workers));
 	my $others_first = between(0, 3);
 
 	return sub {
@@ -217,25 +221,28 @@ sub look_at_horizon
 	return;
 }
 
-# Mints by snowflake_nextval(), or on a named shard; a row has the id.
+# Mints by snowflake_nextval(), or on a named shard; a row has the id.  Ids of a named shard go
+# by ticks only.
 sub minting
 {
 	my ($schedule, $sql, $is_named) = @_;
-	my $last;
+	my $least;
 
 	return statement(
 		$schedule,
-		sub { $last = $schedule->{last_id}; $sql },
+		sub { $least = $schedule->{next_id} // 0; $sql },
 		sub {
 			my @ids = map { $_->[0] } @{ $_[0] };
 			push @{ $schedule->{ids} }, @ids;
 			look_at_horizon($schedule, @ids);
-			for my $id ($is_named ? () : @ids)
+			for my $id (@ids)
 			{
-				fails($schedule, "id $id comes after $last") if $id <= $last;
-				$last = $id;
+				my $first_of_tick = $id >> $TICK_SHIFT << $TICK_SHIFT;
+				my $least_now = $is_named ? $least >> $TICK_SHIFT << $TICK_SHIFT : $least;
+				fails($schedule, "id $id comes after " . ($least - 1)) if $id < $least_now;
+				$least = max($least, $is_named ? $first_of_tick : $id + 1);
 			}
-			$schedule->{last_id} = max($last, $schedule->{last_id});
+			$schedule->{next_id} = max($least, $schedule->{next_id} // 0);
 		});
 }
 
@@ -291,7 +298,7 @@ sub polls
 {
 	my ($schedule, $player, $share, $last_shard) = @_;
 
-	return [ map { poll($schedule, $player, chance($share) ? between(1, $last_shard) : undef) } 1 .. between(1, 3) ];
+	return [ map { poll($schedule, $player, chance($share) ? between(1, $last_shard) : undef) } 1 .. between(3, 9) ];
 }
 
 # Looks at all rows that there are in the end.
@@ -322,19 +329,22 @@ sub minters_and_pollers
 	my ($schedule) = @_;
 	my %work;
 
-	$work{$_} = [ map { transaction($schedule) } 1 .. between(1, 3) ] for @MINTERS;
+	$work{$_} = [ map { transaction($schedule) } 1 .. between(3, 9) ] for @MINTERS;
 	$work{$_} = polls($schedule, $_, 0.2, 3) for @POLLERS;
 	return %work;
 }
 
-# It is set back and ahead, by some ticks.
+# It is set back and ahead, by some ticks.  Few look, as who does raises the latest tick; and
+# some mint on another shard than the rest.
 sub clock_is_set
 {
 	my ($schedule, $turns) = @_;
 	my %work = minters_and_pollers($schedule);
-	my @ms = map { pick(-1, 1) * between(1, 4) } 1 .. between(1, 4);
+	my @us = map { 1000 * between(-4, 6) } 1 .. between(4, 12);
 
-	$work{$CLOCK} = [ map { my $us = 1000 * $_; sub { $turns->move_clock($us) } } @ms ];
+	unshift @{ $work{$_} }, map { minting($schedule, insert_on(between(2, 3)), 1), minting($schedule, $INSERT) } 1 .. between(0, 3) for @MINTERS;
+	delete $work{$_} for pick([], [ $POLLERS[0] ], \@POLLERS, \@POLLERS)->@*;
+	$work{$CLOCK} = [ map { my $us = $_; sub { $turns->move_clock($us) } } @us ];
 	return %work;
 }
 
@@ -343,10 +353,10 @@ sub marks_of_shards
 	my ($schedule) = @_;
 	my %work;
 
-	for (@MINTERS)
+	for ((@MINTERS) x between(3, 8))
 	{
 		my @inserts = map { minting($schedule, insert_on(between(1, 2)), 1) } 1 .. between(2, 3);
-		$work{$_} = [ statement($schedule, 'BEGIN'), @inserts, statement($schedule, 'COMMIT'), transaction($schedule) ];
+		push @{ $work{$_} }, statement($schedule, 'BEGIN'), @inserts, statement($schedule, 'COMMIT'), transaction($schedule);
 	}
 	$work{$_} = polls($schedule, $_, 1, 2) for @POLLERS;
 	return %work;
@@ -380,9 +390,9 @@ sub leases
 	my ($schedule, $turns) = @_;
 	my %work;
 
-	$work{$_} = [ map { minting($schedule, pick($INSERT, $INSERT, $INSERT_THREE)) } 1 .. between(2, 4) ] for @MINTERS;
+	$work{$_} = [ map { minting($schedule, pick($INSERT, $INSERT, $INSERT_THREE)) } 1 .. between(4, 12) ] for @MINTERS;
 	$work{ $POLLERS[0] } = polls($schedule, $POLLERS[0], 0);
-	my @lists = map { pick('1-3', '2-3', '1,3', '3') } 1 .. between(0, 2);
+	my @lists = map { (pick('2-3', '1,3', '3'), '1-3') } 1 .. between(0, 3);
 	$work{$RELOAD} = [ map { my $shards = $_; sub { $turns->reload(shards => $shards) } } @lists ] if @lists;
 	return %work;
 }
@@ -439,7 +449,6 @@ sub warm_up
 		prepare($turns, $scenario, $schedule, 400);
 		$turns->play_in_order($player => [ minting($schedule, $INSERT), statement($schedule, 'SELECT snowflake_settled()') ]);
 	}
-	die "$schedule->{failures}[0]\n" if @{ $schedule->{failures} };
 	return;
 }
 
@@ -478,7 +487,7 @@ sub prepare
 		$turns->set_steady_us($us - $us % 1000);
 		$turns->play_in_order(
 			$FIRST => [
-				statement($schedule, $INSERT, sub { $schedule->{first_id} = $schedule->{last_id} = $_[0][0][0] }),
+				statement($schedule, $INSERT, sub { $schedule->{first_id} = $_[0][0][0]; $schedule->{next_id} = $schedule->{first_id} + 1 }),
 				statement($schedule, 'SELECT snowflake_settled()') ])
 		  or fails($schedule, 'the first INSERT waits for ever');
 	}
@@ -529,10 +538,10 @@ sub run_schedule
 	rand() for 1 .. 3;
 	prepare($turns, $scenario, $schedule, pick(between(0, 5), between(0, 30), 400));
 	return $schedule if @{ $schedule->{failures} };
-	my $share = pick(0.02, 0.1, 0.3, 0.6);
+	my $share = pick(0.02, 0.1, 0.3, 0.6, 0.9);
 	my $leap = chance(0.1) ? pick(30, 200) : 1;
 	$turns->set_ticks(map { chance($share) ? pick(1, 1, 1, $leap) : 0 } 1 .. 256);
-	my $choose = chooser();
+	my $choose = chooser($scenario);
 	my %work = $scenario->{work}->($schedule, $turns);
 	$turns->forget_steps();
 	$turns->play($choose, %work) or fails($schedule, 'all wait for ever');
@@ -567,7 +576,12 @@ sub steps_text
 {
 	my ($schedule, $for_comparison) = @_;
 
-	return join('', map { sprintf("%-9s %s %s: %s\n", $NAME{ $_->[0] } // "session $_->[0]", @$_[ 1, 2 ], value_text($_->[3], $schedule->{first_tick}, $for_comparison)) }
+	my $value_of = sub {
+		my ($what, $value) = @_;
+		# how many ids a session has minted
+		return $for_comparison && $what =~ /->minted/ ? '' : value_text($value, $schedule->{first_tick}, $for_comparison);
+	};
+	return join('', map { sprintf("%-9s %s %s: %s\n", $NAME{ $_->[0] } // "session $_->[0]", @$_[ 1, 2 ], $value_of->(@$_[ 2, 3 ])) }
 		  @{ $schedule->{steps} });
 }
 
