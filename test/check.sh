@@ -97,7 +97,7 @@ and without any: ${DEFAULT[*]}.
   --minutes N       soak so long (default: 1) and ask twins so long (default: ten
                     seconds), and give each fuzzer and sqlsmith a quarter of it
                     (default: fifteen seconds); search in memory what takes longer, and
-                    so long in schedules (default: 2); with --only 090_plain, let its
+                    so long in schedules (default: 1); with --only 090_plain, let its
                     storm last so long; make mutants so long in each room (default:
                     until 20 compile)
   --seed N          soak with this order of faults, ask twins these queries, perturb
@@ -531,7 +531,7 @@ run_tests() {
     ! wants mutants || seed=${seed:-1}
     seed=${seed:-$RANDOM}
     export SNOWFLAKE_SOAK="${minutes:-1} $seed" SNOWFLAKE_TWINS="$((${minutes:-0} * 60 ? minutes * 60 : 10)) $seed"
-    export SNOWFLAKE_SCHEDULES="${minutes:-2} $seed"
+    export SNOWFLAKE_SCHEDULES="${minutes:-1} $seed"
     export SNOWFLAKE_SECONDS=$((${minutes:-1} * 15)) SNOWFLAKE_LONG=$minutes
     export HARNESS_RULESFILE=$RUN/rules.yml
     write_rules >"$HARNESS_RULESFILE"

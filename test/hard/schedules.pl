@@ -147,7 +147,7 @@ sub holds
 		$seed++;
 	}
 	ok(!$failed, sprintf('%s: %d schedules hold, %.0f a second, of %.0f steps', $scenario->{name}, $count, $count / (time() - $began), $steps / ($again || 1)));
-	ok($same >= $SAME * $again, "$scenario->{name}: $same of $again are the same when they are run again") if $again;
+	ok($same >= int($SAME * $again), "$scenario->{name}: $same of $again are the same when they are run again") if $again;
 	return;
 }
 

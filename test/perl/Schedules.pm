@@ -76,6 +76,7 @@ my %NAME = (
 	$ENDER => 'ender', $REGISTRY => 'registry', $Turns::HORIZON => 'horizon', $Turns::LEASE => 'lease');
 
 # Each with the function that gives its work, and the faults of Faults.pm that show there.
+# (open_before_noted shows in one of a thousand: that is for the step memory.)
 our @SCENARIOS = (
 	{
 		name => 'minters and pollers',
@@ -101,7 +102,7 @@ our @SCENARIOS = (
 		name => 'leases',
 		work => \&leases,
 		leases => 1,
-		faults => [qw(open_from_tick open_before_noted no_look closed_before_release lease_until)],
+		faults => [qw(open_from_tick no_look closed_before_release lease_until)],
 	},
 );
 
@@ -160,15 +161,15 @@ sub stop { return between(1, pick(8, 45, 45, 90)) }
 sub one_stops
 {
 	my (@workers) = @_;
-	my ($one, $was_next, @steps) = (pick(@MINTERS, @POLLERS, @workers));
-	my $others_first = between(0, 3);
+	my ($one, $was_next, @steps) = (pick(@MINTERS, @MINTERS, @POLLERS, @workers));
+	my $others_first = between(0, 6);
 
 	return sub {
 		my ($running, @wanting) = @_;
 		if ($was_next && $running->{$one} && @steps > 1)
 		{
 			shift @steps;
-			$others_first = between(1, 3);
+			$others_first = between(1, 6);
 		}
 		@steps = (stop(), stop(), $MANY) if !$running->{$one};
 		my @others = grep { $_ != $one } @wanting;
@@ -358,7 +359,7 @@ sub marks_of_shards
 		my @inserts = map { minting($schedule, insert_on(between(1, 2)), 1) } 1 .. between(2, 3);
 		push @{ $work{$_} }, statement($schedule, 'BEGIN'), @inserts, statement($schedule, 'COMMIT'), transaction($schedule);
 	}
-	$work{$_} = polls($schedule, $_, 1, 2) for @POLLERS;
+	$work{$_} = [ map { @{ polls($schedule, $_, 1, 2) } } 1 .. 2 ] for @POLLERS;
 	return %work;
 }
 
@@ -470,12 +471,12 @@ sub await_leases
 }
 
 # Bring the server to where each schedule begins: an id was just minted, and the horizon was
-# just renewed; the next renewal is due in so many ms, or the horizon itself is reached.  Once
+# just renewed; so many ms before a renewal is due, or the horizon or a lease ends.  Once
 # more, so that nothing is left of the schedule before: the second renewal goes by how long
 # the first one took.
 sub prepare
 {
-	my ($turns, $scenario, $schedule, $due_ms) = @_;
+	my ($turns, $scenario, $schedule, $ms_before) = @_;
 	my $us;
 
 	$turns->set_ticks(0);
@@ -491,9 +492,14 @@ sub prepare
 				statement($schedule, 'SELECT snowflake_settled()') ])
 		  or fails($schedule, 'the first INSERT waits for ever');
 	}
-	revoke($turns, $schedule, between(1, 2)) if $scenario->{leases} && chance(0.3);
-	$us = $turns->steady_us() - $due_ms * 1000;
-	$us += 1000 * ($scenario->{leases} ? pick($RESERVE_MS, $LEASE_MS, 2 * $LEASE_MS) / 2 : pick($RESERVE_MS / 2, $RESERVE_MS));
+	my @due_ms = ($RESERVE_MS / 2, $RESERVE_MS);
+	if ($scenario->{leases})
+	{
+		my $is_revoked = chance(0.5);
+		revoke($turns, $schedule, between(1, 2)) if $is_revoked;
+		@due_ms = ($LEASE_MS / 2, $is_revoked ? ($LEASE_MS) x 3 : ($RESERVE_MS / 2, $LEASE_MS));
+	}
+	$us = $turns->steady_us() + 1000 * (pick(@due_ms) - $ms_before);
 	$turns->set_steady_us($us);
 	$schedule->{first_tick} = tick_of($us);
 	return;
@@ -504,24 +510,33 @@ sub revoke
 {
 	my ($turns, $schedule, $shard) = @_;
 
-	$turns->play_in_order($REGISTRY => [ statement($schedule, "SELECT snowflake_registry_revoke($shard)") ]);
+	$turns->play_in_order(
+		$REGISTRY => [
+			statement(
+				$schedule,
+				"SELECT extract(epoch FROM snowflake_registry_revoke($shard)) * 1000",
+				sub { $schedule->{revoked_until_ms}{$shard} = $_[0][0][0] })
+		]);
 	return;
 }
 
-# No id is of a time at which its shard was not leased any more.
+# No id is of a time at which its shard was not leased any more, or not yet again.
 sub look_at_leases
 {
 	my ($schedule) = @_;
 
 	return statement(
 		$schedule,
-		q(SELECT shard, extract(epoch FROM lease_until) * 1000 FROM snowflake_registry_shards WHERE holder IS NOT NULL),
+		q(SELECT shard, extract(epoch FROM lease_from) * 1000, extract(epoch FROM lease_until) * 1000 FROM snowflake_registry_shards WHERE lease_until IS NOT NULL),
 		sub {
-			my %until_ms = map { @$_ } @{ $_[0] };
+			my %lease = map { shift(@$_) => $_ } @{ $_[0] };
 			for my $id (@{ $schedule->{ids} })
 			{
-				my $until_ms = $until_ms{ $id >> $SHARD_SHIFT & 15 };
-				fails($schedule, "id $id is after the end of the lease") if defined($until_ms) && ($id >> $TICK_SHIFT) + $EPOCH_MS >= $until_ms;
+				my $shard = $id >> $SHARD_SHIFT & 15;
+				my $ms = ($id >> $TICK_SHIFT) + $EPOCH_MS;
+				my ($from_ms, $until_ms) = @{ $lease{$shard} };
+				my $revoked_until_ms = $schedule->{revoked_until_ms}{$shard} // $from_ms;
+				fails($schedule, "id $id is after the end of the lease") if $ms >= $until_ms || $ms >= $revoked_until_ms && $ms < $from_ms;
 			}
 		});
 }
@@ -536,7 +551,7 @@ sub run_schedule
 
 	srand($seed * 2_654_435_761 % 2**32);
 	rand() for 1 .. 3;
-	prepare($turns, $scenario, $schedule, pick(between(0, 5), between(0, 30), 400));
+	prepare($turns, $scenario, $schedule, pick(between(0, 3), between(0, 3), between(0, 30), 400));
 	return $schedule if @{ $schedule->{failures} };
 	my $share = pick(0.02, 0.1, 0.3, 0.6, 0.9);
 	my $leap = chance(0.1) ? pick(30, 200) : 1;
@@ -578,8 +593,8 @@ sub steps_text
 
 	my $value_of = sub {
 		my ($what, $value) = @_;
-		# how many ids a session has minted
-		return $for_comparison && $what =~ /->minted/ ? '' : value_text($value, $schedule->{first_tick}, $for_comparison);
+		# how many ids a session has minted, and when it last logged
+		return $for_comparison && $what =~ /->minted|^reads after$/ ? '' : value_text($value, $schedule->{first_tick}, $for_comparison);
 	};
 	return join('', map { sprintf("%-9s %s %s: %s\n", $NAME{ $_->[0] } // "session $_->[0]", @$_[ 1, 2 ], $value_of->(@$_[ 2, 3 ])) }
 		  @{ $schedule->{steps} });
