@@ -267,6 +267,7 @@ list_tests() {
     fi
     ! wants sanitize || printf 'sanitize/%s\n' build regress isolation reports
     ! wants perturb || list_perturbed
+    ! wants schedules || printf 'schedules/%s\n' build schedules
     for major in "${majors[@]}"; do
         list_major "$major"
     done
@@ -278,7 +279,6 @@ list_tests() {
             core) list_core ;;
             faults) printf 'faults/%s\n' build faults ;;
             mutants) list_mutants ;;
-            schedules) printf 'schedules/%s\n' build schedules ;;
             valgrind) printf 'valgrind/%s\n' build regress reports ;;
             coverage | i386 | arm64)
                 list_suites "$step" regress isolation tap
