@@ -23,7 +23,8 @@ use Tool;
 use Turns;
 use Variant;
 
-my $MOST = 500;    # schedules until a fault shows
+my $MOST = 500;    # schedules of a seed until a fault shows
+my $SEEDS = 3;    # with each that misses it, 1000 apart: a fault that shows in one of 100 is missed by one in 150
 my $SAME = 0.95;    # of the schedules that are run again are the same
 my $SHOWN = 400;    # steps of a schedule that fails
 
@@ -165,9 +166,11 @@ sub shows_fault
 	if (is(build_variant("-include $top/test/hard/schedule.h", @sources), '', "without $fault->{name}"))
 	{
 		start_server($scenario);
-		while ($count < $MOST && !@failures)
+		while ($count < $MOST * $SEEDS && !@failures)
 		{
-			@failures = @{ try_schedule($scenario, $first_seed + $count++)->{failures} };
+			my $seed = $first_seed + 1000 * int($count / $MOST) + $count % $MOST;
+			@failures = @{ try_schedule($scenario, $seed)->{failures} };
+			$count++;
 		}
 		stop_server();
 		ok(@failures, sprintf('%s: in %d schedules: %s', $what, $count, $failures[0] // 'NOT FOUND'));
