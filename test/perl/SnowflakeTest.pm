@@ -34,7 +34,7 @@ $ENV{PATH} = dirname(__FILE__) . "/../quick:$ENV{PATH}" if $ENV{SNOWFLAKE_TEMPLA
 # A server with the extension in its database postgres.
 sub new_server
 {
-	my ($name, %options) = @_;
+	my ($name, %options) = (shift, conf => '', @_);
 	my $node = PostgreSQL::Test::Cluster->new($name);
 
 	$node->init(%{ $options{init} // {} });

@@ -40,6 +40,12 @@ for my $file (keys %texts)
 # --- A server with them
 
 my ($made, $err) = build_in($dir, 'COPT=-Werror -DUSE_ASSERT_CHECKING');
+if ($err =~ /this server finds extensions only where it is installed/)
+{
+	note($err);
+	done_testing();
+	exit;
+}
 is($err, '', 'it is built without a warning') or diag($made);
 local $ENV{TEMP_CONFIG} = "$dir/stage/server.conf";
 my $node = new_server('additions', conf => "fsync = off\nsnowflake.layout = 'acme'\nsnowflake.shards = '5'");

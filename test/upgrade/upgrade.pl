@@ -80,7 +80,7 @@ sub build
 	my $tree = "$dir/tree$major";
 
 	run('mkdir', '-p', "$tree/test");
-	run('cp', '-rp', map({ "$top/$_" } qw(Makefile snowflake.control snowflake_plain.control sql src)), $tree);
+	run('cp', '-rp', map({ "$top/$_" } qw(Makefile expected sql src)), glob("$top/*.control"), $tree);
 	run('cp', '-p', map({ "$top/test/$_" } qw(stage.sh snowflake.conf)), "$tree/test");
 	chdir($tree) or die "could not enter $tree: $!";
 	run('make', '-s', 'clean');
