@@ -78,6 +78,9 @@ my $follows = "SELECT snowflake_settled()::timestamptz > clock_timestamp() - int
 my ($ahead, $took, $mark) = (0, 60);
 $node->stop;
 start_with_clock($node);
+# a leap is one from the clock that the worker found
+ok(wait_until($node, q{SELECT state = 'idle' AND wait_event = 'Extension' FROM pg_stat_activity WHERE backend_type = 'snowflake horizon'}),
+	'the worker has looked at the clock');
 for (my $n = 0; $took > 8 && $n < 10; $n++)
 {
 	set_clock($node, $ahead = 7200 * $n);
