@@ -93,6 +93,15 @@ sub end_servers
 	return;
 }
 
+# What fails, by a line of a script's output, or of the program that compares output.
+sub failure_in
+{
+	my ($line, $is_script) = @_;
+
+	return $line =~ /^\s*not ok \d+ +- (?!.*# (?:TODO|SKIP))(.*)/ ? $1 : undef if $is_script;
+	return $line =~ /^(?:test +|not ok \d+ +[-+] )(\w+)(?: +\.\.\. (?:FAILED|failed)| +\d+ ms)/ ? "the output of $1 is another one" : undef;
+}
+
 # Run a test: a script, SQL tests or isolation tests, one or more.  Gives the first thing
 # that it finds, if any, and how many seconds that took.  If a number of seconds is given,
 # one that takes longer has found something.
@@ -112,8 +121,7 @@ sub first_failure
 	  );
 	system('rm', '-rf', 'tmp_check');
 	local $limit = $most // $LIMIT;
-	my ($output, $status) = run_command(\@command,
-		sub { ($failure) = $_[0] =~ /^\s*not ok \d+ +- (?!.*# (?:TODO|SKIP))(.*)/ if $is_script; return !defined($failure) });
+	my ($output, $status) = run_command(\@command, sub { return !defined($failure = failure_in($_[0], $is_script)) });
 	my $seconds = time() - $began;
 	end_servers();
 
@@ -124,11 +132,7 @@ sub first_failure
 	elsif (!defined($failure) && $status != 0)
 	{
 		my ($last) = $output =~ /^(?!make|#\s*$)(\S.*)\n(?:make.*\n|\s*\n)*\z/m;
-		my ($failed) = $output =~ /^(?:test +|not ok \d+ +[-+] )(\w+)(?: +\.\.\. (?:FAILED|failed)| +\d+ ms)/m;
-		$failure =
-			$is_script ? $last // 'it ends with an error'
-		  : defined($failed) ? "the output of $failed is another one"
-		  :                    'the output is another one';
+		$failure = $is_script ? $last // 'it ends with an error' : 'the output is another one';
 	}
 	return ($failure, $seconds, $output);
 }
