@@ -14,6 +14,7 @@
 #include "postgres.h"
 
 #include "lib/stringinfo.h"
+#include "utils/memutils.h"
 #include "utils/varlena.h"
 
 #include "errors.h"
@@ -211,5 +212,6 @@ caught_error(void (*check)(bool patient))
 		FlushErrorState();
 	}
 	PG_END_TRY();
+	Assert(error == NULL || GetMemoryChunkContext(error) == context);
 	return error;
 }

@@ -35,14 +35,17 @@ tick_of_us(const Layout *layout, int64 us_since_epoch)
 		   (us_since_epoch % layout->tick_us < 0 ? 1 : 0);
 }
 
-/* The tick that a time falls into; false if no int64 holds an id of it. */
+/*
+ * The tick that a time falls into; false if no int64 holds an id of it.  None holds
+ * one of an infinite time: a tick takes 1 us at least, and an id has a bit of another
+ * field.
+ */
 bool
 layout_tick_of_time(const Layout *layout, TimestampTz time, int64 *tick)
 {
 	int64 us;
 
-	if (TIMESTAMP_NOT_FINITE(time) ||
-		pg_sub_s64_overflow(time, layout->epoch, &us))
+	if (pg_sub_s64_overflow(time, layout->epoch, &us))
 		return false;
 	*tick = tick_of_us(layout, us);
 	return *tick >= layout_tick(layout, PG_INT64_MIN) &&
@@ -107,19 +110,13 @@ layout_first_tick_from(const Layout *layout, TimestampTz time)
 }
 
 /*
- * How much of a user's text a message quotes: up to 60 characters, and none
- * from the first on that is no printable ASCII, so that a message is one line
- * and no character of it is cut apart, whatever the encoding.
+ * Does a message show a character of a user's text as it is?  Printable ASCII, so
+ * that a message is one line and none is cut apart, whatever the encoding.
  */
-int
-layout_quotable(const char *start, const char *end)
+bool
+layout_shows(char c)
 {
-	int length = 0;
-
-	while (start + length < end && length < 60 && start[length] >= ' ' &&
-		   start[length] <= '~')
-		length++;
-	return length;
+	return c >= ' ' && c <= '~';
 }
 
 /*
@@ -135,7 +132,7 @@ layout_quote(const char *start, const char *end, char *quote)
 	{
 		if (*start == '\n')
 			to += sprintf(to, "\\n");
-		else if (layout_quotable(start, start + 1) == 0)
+		else if (!layout_shows(*start))
 			to += sprintf(to, "\\x%02x", (unsigned char) *start);
 		else
 			*to++ = *start;

@@ -114,7 +114,7 @@ extern const LayoutPreset *layout_preset_of(const Layout *layout);
 extern void layout_format_time(TimestampTz time, char *buffer, size_t size);
 
 extern char *layout_quote(const char *start, const char *end, char *quote);
-extern int	 layout_quotable(const char *start, const char *end);
+extern bool	 layout_shows(char c);
 extern bool	 layout_is_same(const Layout *one, const Layout *other);
 extern bool	 layout_tick_of_time(const Layout *layout, TimestampTz time,
 								 int64 *tick);

@@ -163,8 +163,7 @@ report_text(const TextForm *form, TextFault fault, const char *text,
 	layout_quote(text, text + length, quote);
 	if (at < length)
 		snprintf(culprit, sizeof(culprit),
-				 layout_quotable(text + at, text + at + 1) > 0 ? "\"%c\"" :
-																 "byte 0x%02x",
+				 layout_shows(text[at]) ? "\"%c\"" : "byte 0x%02x",
 				 (unsigned char) text[at]);
 	if (fault == TEXT_TOO_GREAT)
 		ereport(ERROR,

@@ -6,7 +6,8 @@
 #
 # test/perl/Mutants.pm makes a mutant, test/perl/MutantRooms.pm has the rooms, their tests,
 # and the mutants that nothing can tell from the original.  A mutant lives if all tests pass
-# that reach its line, as far as that is known, the fastest first.  A test that fails with a
+# that reach its line, as far as that is known, the fastest first; of SQL, those first that
+# name the function.  A test that fails with a
 # mutant has to pass without it, or it is left out.  Barriers are the business of the step
 # memory: a mutant that is a fault of test/perl/Faults.pm which that finds is found.
 #
@@ -248,6 +249,28 @@ sub build_with
 	return build_for($test =~ /^perturbed/ ? $test : '', sources_of($file));
 }
 
+# Does a test name the function of SQL that a line belongs to: 1, or 0?
+sub names_function
+{
+	my ($test, $mutant, $text) = @_;
+
+	return 0 if $mutant->{file} !~ /\.sql$/;
+	my $above = join('', (split /^/, $text)[ 0 .. $mutant->{line} - 1 ]);
+	my ($function) = $above =~ /.*\bFUNCTION \S+\.(\w+)\(/s or return 0;
+	my @files = grep { -f } map { ("test/t/$_.pl", "test/sql/$_.sql") } split(' ', $test);
+	return (grep { slurp($_) =~ /\b$function\b/ } @files) ? 1 : 0;
+}
+
+# The tests that may reach a mutant: those that name its function first, and the fastest.
+sub tests_in_order
+{
+	my ($mutant, $text, $tests) = @_;
+	my @tests = grep { may_reach($_, $mutant) } @$tests;
+	my %names = map { $_ => names_function($_, $mutant, $text) } @tests;
+
+	return sort { $names{$b} <=> $names{$a} || ($seconds->{$a}[0] // 20) <=> ($seconds->{$b}[0] // 20) } @tests;
+}
+
 # What becomes of a mutant: a verdict, and the test.
 sub judge
 {
@@ -261,7 +284,7 @@ sub judge
 
 	return ('found', "memory, as $known") if $known;
 	return ('equivalent', $reason) if $reason;
-	my @tests = sort { ($seconds->{$a}[0] // 20) <=> ($seconds->{$b}[0] // 20) } grep { may_reach($_, $mutant) } @$tests;
+	my @tests = tests_in_order($mutant, $right, $tests);
 	my @verdict;
 	for my $test (grep { !$left_out{$_} } @tests)
 	{

@@ -69,7 +69,7 @@ my @FAULTS = (
 		'src/mint.c', 'if (unlikely(is_new) && have_changed())', 'if (unlikely(is_new) && false)'
 	],
 	[
-		'bounds_before_clock', 'the bounds are read before the clock', '001_concurrent',
+		'bounds_before_clock', 'the bounds are read before the clock', 'perturbed 001_concurrent',
 		'src/mint.c', 'bounds_read(&horizon, &latest); now = GetCurrentTimestamp(); if (unlikely(',
 		'now = GetCurrentTimestamp(); bounds_read(&horizon, &latest); if (unlikely('
 	],

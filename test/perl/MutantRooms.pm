@@ -38,7 +38,8 @@ my @ROOMS = (
 			[
 				qw(src/mark.[ch] src/settled.c src/sessions.[ch]) => [
 					'mint marks', 'settled concurrent', qw(046_settled 074_feed_snapshots 089_marks_of_shards 056_settled_restart 093_mark_on_disk
-					  040_stats 085_stopped 105_feed_from_afar 069_feed_and_leases 044_new_rows 080_marks_standby 001_concurrent 017_order),
+					  040_stats 085_stopped 105_feed_from_afar 069_feed_and_leases 044_new_rows 080_marks_standby 001_concurrent 017_order
+					  084_wake_up),
 					'perturbed 046_settled'
 				]
 			]
@@ -56,7 +57,8 @@ my @ROOMS = (
 			[
 				qw(src/horizon.[ch] src/record.[ch]) => [
 					'mint settings', qw(009_horizon_file 019_worker 010_steady 073_clean_stop 041_wal_error 007_crash 008_promotion 004_clock
-					  072_damaged_records 018_layout_record 093_mark_on_disk 046_settled 040_stats 015_recovery 014_layout_change 032_clone 062_lease_clocks 043_failures 087_check)
+					  072_damaged_records 018_layout_record 093_mark_on_disk 046_settled 040_stats 015_recovery 014_layout_change 032_clone 062_lease_clocks 043_failures 087_check
+					  104_clock_was_ahead)
 				]
 			],
 			[
@@ -80,13 +82,14 @@ my @ROOMS = (
 	],
 	[
 		sql => [
-			[ qw(sql/snowflake_plain.sql) => [ 'plain settled_plain', qw(097_bound_names 091_managed 090_plain 053_formats) ] ],
+			[ qw(sql/snowflake_plain.sql) => [ 'plain settled_plain', qw(097_bound_names 091_managed 090_plain 053_formats 102_callers_settings) ] ],
 			[
 				qw(sql/snowflake/*.sql) => [
 					'adopt revert audit catalog check layouts layout_dependents make_partitions marks owners security trusted type_keys type_migration'
 					  . ' type_partitions shard_ops column_types',
 					qw(097_bound_names 067_partitioned_type 087_check 101_states 099_owners 107_tables_come_and_go 035_audit 011_migration 014_layout_change
-					  101_marks_ways 103_marks_changes 083_other_servers 065_own_schema 042_monitoring 043_failures)
+					  101_marks_ways 103_marks_changes 083_other_servers 065_own_schema 042_monitoring 043_failures 038_uninstall 033_identity
+					  081_marks_subscriber 082_marks_stream 102_marks_hub 102_callers_settings 054_rekey 006_dump 031_sharded 034_capacity)
 				]
 			],
 			[
@@ -106,6 +109,10 @@ my @EQUIVALENT = (
 	[
 		qr/\.c$/, qr/^\s*(?:pg_atomic_init_u\d+\(.*, 0\)|SpinLockInit\(.*\));$/, qr/if \(false\)/,
 		'shared memory is zero when it is new, and a lock of zero is free on the processors that we have'
+	],
+	[
+		qr{^src/decode\.c$}, qr/^\t+(?:parameter->|query->|column->|lfirst\(cell\) = parameter|lappend\(query->)/, qr/./,
+		'query_of_columns(), which servers before 19 never call; there decode_from shows its plans'
 	],
 	[ qr/\.c$/, qr/\bMaxBackends\b/, qr/index > MaxBackends/, 'no backend has that number' ],
 );

@@ -247,6 +247,18 @@ RESET ROLE;
 DROP OWNED BY regress_plain CASCADE;
 DROP ROLE regress_plain;
 
+-- while step 4 moves the sequence, the shard is closed; before and after that, it is open
+CREATE SEQUENCE plain.is_open;
+SELECT plain.snowflake_nextval(7) > 0 AS minted, pg_sequence_last_value('plain.snowflake_open_7') IS NOT NULL AS open;
+BEGIN;
+CREATE OR REPLACE FUNCTION plain.snowflake_plain_wait(shard int, tick bigint, wait boolean) RETURNS void LANGUAGE sql
+AS $$ SELECT setval('plain.is_open', CASE WHEN pg_sequence_last_value('plain.snowflake_open_7') IS NULL THEN 1 ELSE 2 END) $$;
+SELECT FROM pg_sleep(0.2);    -- now the sequence is late
+SELECT plain.snowflake_nextval(7) > 0 AS minted, pg_sequence_last_value('plain.snowflake_open_7') IS NOT NULL AS open;
+ROLLBACK;
+SELECT CASE last_value WHEN 1 THEN 'closed' ELSE 'open' END AS meanwhile FROM plain.is_open;
+DROP SEQUENCE plain.is_open;
+
 -- another name for the schema, and who called by that of the function goes on
 CREATE TABLE renamed (id bigint DEFAULT plain.snowflake_nextval(), at timestamptz GENERATED ALWAYS AS (plain.snowflake_timestamp(id)) STORED);
 BEGIN;

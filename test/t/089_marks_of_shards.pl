@@ -279,6 +279,7 @@ for my $session (@readers)
 {
 	finish_session($session) or die $session->{err};
 }
+$node->safe_psql('postgres', 'CREATE INDEX ON got (list, id)');
 for my $list (@lists)
 {
 	my ($rows, $missed, $twice) = split /\|/, $node->safe_psql('postgres', <<"SQL");
