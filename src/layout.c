@@ -35,17 +35,14 @@ tick_of_us(const Layout *layout, int64 us_since_epoch)
 		   (us_since_epoch % layout->tick_us < 0 ? 1 : 0);
 }
 
-/*
- * The tick that a time falls into; false if no int64 holds an id of it.  None holds
- * one of an infinite time: a tick takes 1 us at least, and an id has a bit of another
- * field.
- */
+/* The tick that a time falls into; false if no int64 holds an id of it. */
 bool
 layout_tick_of_time(const Layout *layout, TimestampTz time, int64 *tick)
 {
 	int64 us;
 
-	if (pg_sub_s64_overflow(time, layout->epoch, &us))
+	if (TIMESTAMP_NOT_FINITE(time) ||
+		pg_sub_s64_overflow(time, layout->epoch, &us))
 		return false;
 	*tick = tick_of_us(layout, us);
 	return *tick >= layout_tick(layout, PG_INT64_MIN) &&
@@ -110,8 +107,9 @@ layout_first_tick_from(const Layout *layout, TimestampTz time)
 }
 
 /*
- * Does a message show a character of a user's text as it is?  Printable ASCII, so
- * that a message is one line and none is cut apart, whatever the encoding.
+ * Does a message show this byte of a user's text as it is?  It does if the byte is
+ * printable ASCII.  So a message is one line, and cuts no character apart, whatever the
+ * encoding.
  */
 bool
 layout_shows(char c)

@@ -6,10 +6,10 @@
 #
 # test/perl/Mutants.pm makes a mutant, test/perl/MutantRooms.pm has the rooms, their tests,
 # and the mutants that nothing can tell from the original.  A mutant lives if all tests pass
-# that reach its line, as far as that is known, the fastest first; of SQL, those first that
-# name the function.  A test that fails with a
-# mutant has to pass without it, or it is left out.  Barriers are the business of the step
-# memory: a mutant that is a fault of test/perl/Faults.pm which that finds is found.
+# that may reach its line.  Of SQL, those come first that name the line's function; else the
+# fastest.  A test that fails with a mutant has to pass without it, or it is left out.
+# Barriers are the business of the step memory: a mutant that is a fault of
+# test/perl/Faults.pm which that finds is found.
 #
 # The environment says:
 #

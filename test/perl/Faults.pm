@@ -203,7 +203,7 @@ my @FAULTS = (
 	],
 	[
 		'end_from_found', 'a shard that was not opened since the start ends after what earlier starts minted', '062_lease_clocks',
-		'src/positions.c', 'return Max(end, found);', 'return end;'
+		'src/positions.c', 'return Max(end, found);', '(void) found; return end;'
 	],
 	[
 		'calls_differ', 'another call has other numbers', 'model lease CALLS_REPEAT',

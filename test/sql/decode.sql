@@ -279,6 +279,11 @@ SELECT call, error.*
                     $$snowflake_ceil('2189-01-01', 'sonyflake')$$]) AS call,
        error_of(call) AS error;
 
+-- no id is of an infinite time, also where ids go further than the server's times
+SELECT call, state, message
+  FROM unnest(ARRAY[$$floor('-infinity'$$, $$floor('infinity'$$, $$ceil('infinity'$$, $$encode('-infinity', 0, 0$$]) AS call,
+       error_of(format('snowflake_%s, %L)', call, 'epoch=2024-01-01 unit=1s fields=timestamp:20,shard:8,sequence:11'));
+
 -- a time that is out of range is found before a shard that is
 SELECT state, message FROM error_of($$snowflake_encode('2081-01-01', -1, -1)$$);
 

@@ -120,6 +120,8 @@ check_time(const Layout *l, int64 id, TimestampTz time)
 		must(layout_tick_of_time(l, of_id, &tick));
 		must(tick == layout_tick(l, id));
 	}
+	must(!layout_tick_of_time(l, DT_NOBEGIN, &tick));
+	must(!layout_tick_of_time(l, DT_NOEND, &tick));
 	if (!IS_VALID_TIMESTAMP(time) && !TIMESTAMP_NOT_FINITE(time))
 		return;
 	layout_format_time(time, text, sizeof(text));
