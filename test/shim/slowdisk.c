@@ -14,6 +14,8 @@
  *	fsync=E			fsync of the horizon file fails
  *	directory=E		the fsync of its directory fails that follows a rename
  *	open=E			open of it fails, for reading and for writing
+ *	open=wait		open of it fails in the server itself, and waits in the server's
+ *					children until this word is gone
  *	create=E		open of it for writing fails
  *	write=E			write to it fails
  *	write=short		write to it writes half, and leaves errno alone
@@ -187,6 +189,37 @@ delay(const char *word, const char *what)
 	errno = saved;
 }
 
+static pid_t first_process;
+
+__attribute__((constructor)) static void
+note_first_process(void)
+{
+	first_process = getpid();
+}
+
+/* Is "open" to fail, because of "open=wait"?  In a child, wait until it is not. */
+static bool
+open_is_held_up(void)
+{
+	char				  buffer[CONTROL_SIZE];
+	int					  saved = errno;
+	const char			 *value;
+	const struct timespec pause = {0, 10 * 1000000};
+
+	while ((value = setting("open", buffer)) != NULL &&
+		   strcmp(value, "wait") == 0)
+	{
+		if (getpid() == first_process)
+		{
+			errno = EIO;
+			return true;
+		}
+		(void) syscall(SYS_nanosleep, &pause, NULL);
+	}
+	errno = saved;
+	return false;
+}
+
 static Kind
 kind_of(int fd)
 {
@@ -215,7 +248,7 @@ open(const char *path, int flags, ...)
 		va_end(arguments);
 	}
 	if (is_horizon(path) &&
-		(fails("open") ||
+		(open_is_held_up() || fails("open") ||
 		 ((flags & O_ACCMODE) != O_RDONLY && fails("create"))))
 		return -1;
 	fd = real(path, flags, mode);
