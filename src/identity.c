@@ -135,10 +135,7 @@ read_boot(char *boot)
 	if (fd < 0)
 		return;
 	if (read(fd, text, sizeof(text) - 1) > 0)
-	{
-		text[strcspn(text, "\n")] = '\0';
 		copy_name(boot, text);
-	}
 	close(fd);
 }
 

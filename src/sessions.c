@@ -43,6 +43,13 @@ static PaddedSlot *slots = NULL;
 SessionSlot		  *my_slot = NULL;
 int64			   my_held = HOLDS_NOTHING;
 
+static inline SessionSlot *
+slot_at(int index)
+{
+	Assert(index >= 0 && index < MaxBackends);
+	return &slots[index].slot;
+}
+
 Size
 sessions_shmem_size(void)
 {
@@ -60,15 +67,18 @@ sessions_shmem_startup(void)
 	slots = (PaddedSlot *) TYPEALIGN(PG_CACHE_LINE_SIZE, start);
 	for (int i = 0; i < MaxBackends && !found; i++)
 	{
-		memset(&slots[i], 0, sizeof(PaddedSlot));
-		SpinLockInit(&slots[i].slot.lock);
-		pg_atomic_init_u64(&slots[i].slot.last_id, (uint64) NO_ID);
-		pg_atomic_init_u64(&slots[i].slot.minted, 0);
-		pg_atomic_init_u64(&slots[i].slot.mark_tick, (uint64) NO_TICK);
-		pg_atomic_init_u64(&slots[i].slot.first_id, (uint64) NO_ID);
+		SessionSlot *slot = slot_at(i);
+
+		memset(slot, 0, sizeof(SessionSlot));
+		SpinLockInit(&slot->lock);
+		pg_atomic_init_u64(&slot->last_id, (uint64) NO_ID);
+		pg_atomic_init_u64(&slot->minted, 0);
+		pg_atomic_init_u64(&slot->mark_tick, (uint64) NO_TICK);
+		pg_atomic_init_u64(&slot->first_id, (uint64) NO_ID);
 	}
 }
 
+/* At the end of the process: it mints no more. */
 static void
 give_up_slot(int code, Datum arg)
 {
@@ -76,17 +86,17 @@ give_up_slot(int code, Datum arg)
 	SpinLockAcquire(&my_slot->lock);
 	my_slot->pid = 0;
 	SpinLockRelease(&my_slot->lock);
-	my_slot = NULL;
 }
 
 void
 session_begin(void)
 {
 	int			 index = my_backend_index();
-	SessionSlot *slot = &slots[index].slot;
+	SessionSlot *slot;
 
 	if (index < 0 || index >= MaxBackends)
 		elog(ERROR, "cannot mint ids in this kind of process");
+	slot = slot_at(index);
 	pg_atomic_write_u64(&slot->last_id, (uint64) NO_ID);
 	pg_atomic_write_u64(&slot->minted, 0);
 	SpinLockAcquire(&slot->lock);
@@ -196,7 +206,7 @@ sessions_first_mark_tick(Oid database, const OwnShards *shards)
 
 	for (int i = 0; i < MaxBackends; i++)
 	{
-		SessionSlot *slot = &slots[i].slot;
+		SessionSlot *slot = slot_at(i);
 		Hold		 hold = {.tick = NO_TICK};
 		int64		 tick;
 
@@ -220,7 +230,7 @@ sessions_first_mark_tick(Oid database, const OwnShards *shards)
 bool
 sessions_read(int index, SessionStats *stats)
 {
-	SessionSlot *slot = &slots[index].slot;
+	SessionSlot *slot = slot_at(index);
 
 	SpinLockAcquire(&slot->lock);
 	stats->pid = slot->pid;

@@ -96,6 +96,7 @@ perturb_spin_acquire(volatile slock_t *lock)
 static inline void
 perturb_spin_release(volatile slock_t *lock)
 {
+	Assert(perturb_spins == 1);
 	perturb_spins--;
 	SpinLockRelease(lock);
 }

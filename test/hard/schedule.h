@@ -399,11 +399,14 @@ turn_let_go(volatile void *lock)
 	turn_wake(TURN_BLOCKED, lock);
 }
 
+static int turn_spins = 0; /* spinlocks that this process holds */
+
 TURN_FUNCTION void
 turn_spin_acquire(const char *function, const char *what,
 				  volatile slock_t *lock)
 {
 	(void) turn_step(function, what);
+	turn_spins++;
 	if (!turn_plays())
 	{
 		SpinLockAcquire(lock);
@@ -420,6 +423,8 @@ turn_spin_release(const char *function, const char *what,
 				  volatile slock_t *lock)
 {
 	(void) turn_step(function, what);
+	Assert(turn_spins == 1);
+	turn_spins--;
 	SpinLockRelease(lock);
 	turn_let_go(lock);
 }

@@ -163,6 +163,13 @@ for my $trouble (
 	set_disk($node, '');
 	cmp_ok(mints_at_last($node, $mint), '>', $before, "$injected: minting goes on when the disk does");
 	ids_are_distinct($injected, map { $_->{file} } @minters);
+  SKIP:
+	{
+		skip 'no title tells the worker', 1 if !has_titles();
+		my $open;
+		ok(wait_for(sub { my $pid = worker_pid(); !($open = grep { (readlink // '') =~ /snowflake\.horizon/ } glob("/proc/$pid/fd/*")) }),
+			"$injected: the worker keeps no file open") or diag($open);
+	}
 }
 
 # --- a disk that refuses when the server is stopped

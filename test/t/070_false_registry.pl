@@ -81,6 +81,8 @@ my @cases = (
 	[ 'shard 1024 of 1024', "the registry's answer is not valid: row 2 has no shard of the layout", sub { rows(accepted(), held(1024)) } ],
 	[ 'shard -1', "the registry's answer is not valid: row 2 has no shard of the layout", sub { rows(accepted(), held(-1)) } ],
 	[ 'shard 0x5', "the registry's answer is not valid: row 2 has no shard of the layout", sub { rows(accepted(), held('0x5')) } ],
+	[ 'shard +5', "the registry's answer is not valid: row 2 has no shard of the layout", sub { rows(accepted(), held('+5')) } ],
+	[ 'a shard after a blank', "the registry's answer is not valid: row 2 has no shard of the layout", sub { rows(accepted(), held(' 5')) } ],
 	[ 'shard 2^32 + 5', "the registry's answer is not valid: row 2 has no shard of the layout", sub { rows(accepted(), held(4294967301)) } ],
 	[ 'an empty shard', "the registry's answer is not valid: row 2 has no shard of the layout", sub { rows(accepted(), held('')) } ],
 	[ 'a shard twice', "the registry's answer is not valid: row 3 has a shard for the second time", sub { rows(accepted(), held(5), held(5)) } ],

@@ -187,8 +187,13 @@ $node->safe_psql('postgres', q(ROLLBACK PREPARED 'of shards'));
 # a call that is committing: its shard cannot be reserved, nor can a fence miss it
 my $calling = start_session($node, "BEGIN; $lease; SELECT pg_sleep(600)");
 ok(wait_until($node, q(SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep')), 'a call under way');
-fails_now("SELECT snowflake_registry_reserve(3, 'me')", qr/55P03: another transaction has locked/, 'no reservation against it');
-fails_now("SELECT snowflake_registry_fence()", qr/55P03: another transaction has locked/, 'nor a fence');
+my %against = map { $_ => start_session($node, "\\set VERBOSITY verbose\nSELECT snowflake_registry_$_") }
+  "open('1 h')", 'fence()', "unfence('1 h')", "limit('1 h', 5)", "reserve(3, 'me')", 'unreserve(3)', 'revoke(3)';
+for my $what (sort keys %against)
+{
+	finish_session($against{$what});
+	like($against{$what}{err}, qr/55P03: another transaction has locked/, "no snowflake_registry_$what against it");
+}
 $node->safe_psql('postgres', q(SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep'));
 finish_session($calling);
 $node->safe_psql('postgres', $lease);

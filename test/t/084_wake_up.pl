@@ -1,12 +1,14 @@
 # To be woken up: the recipe of doc/pagination.md.  A notification tells the id of a
 # row that is committed; another transaction still holds the mark below it.  So a poll
-# gets nothing yet; when the wait for the mark has ended, it gets both rows.
+# gets nothing yet; when the wait for the mark has ended, it gets both rows.  And a long
+# wait costs next to nothing.
 
 use strict;
 use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/../perl";
 
+use PostgreSQL::Test::Utils;
 use SnowflakeTest;
 use Test::More;
 
@@ -50,5 +52,22 @@ is($poller->{out} =~ s/^Asynch.*\n//mgr =~ s/^\d+\|//mgr, "poll\nf\nt\nt\nlate\n
 is(scalar(() = $poller->{out} =~ /^Asynchronous notification/mg), 2, 'once by each of the two, and not by a statement that inserts no row');
 my ($told) = $poller->{out} =~ /payload "(\d+)"/;
 is($node->safe_psql('postgres', "SELECT body FROM outbox WHERE id = $told"), 'quick', 'and what it was told is the id of the row');
+
+# --- A long wait: it looks ever more seldom, up to twenty times a second
+
+sub switches
+{
+	my ($query) = @_;
+	my $pid = $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE query LIKE '$query%'") or return 0;
+
+	return (slurp_file("/proc/$pid/status") =~ /^voluntary_ctxt_switches:\s*(\d+)/m)[0];
+}
+
+my @long = map { start_session($node, $_) } "SELECT snowflake_wait_settled(snowflake_ceil(clock_timestamp() + interval '1 h'), '1 h')",
+  'DO $$ BEGIN LOOP PERFORM pg_sleep(0.001); END LOOP; END $$';
+my ($waits, $sleeps);
+ok(wait_for(sub { ($waits, $sleeps) = map { switches($_) } 'SELECT snowflake_wait', 'DO '; $waits > 0 && $sleeps > 1000 }), 'two sessions wait');
+cmp_ok($waits, '<', $sleeps / 4, "it wakes $waits times, while a session that sleeps for 1 ms each does $sleeps times");
+end_sessions($node, "query LIKE 'SELECT snowflake_wait%' OR query LIKE 'DO %'", @long);
 
 done_testing();

@@ -1,5 +1,6 @@
 # A registry that a reload names while no worker of leases runs: from the first id on,
 # nothing is minted without a lease.  And signals that reach that worker during a call.
+# The workers read the file at a reload, and at no other time.
 
 use strict;
 use warnings;
@@ -81,6 +82,17 @@ my $pid = $tokyo->safe_psql('postgres', $worker);
 signal_during_call('43', sub { $tokyo->safe_psql('postgres', "SELECT pg_terminate_backend($pid)") });
 ok(wait_until($tokyo, "SELECT count(*) = 1 FROM ($worker) AS w WHERE pid <> $pid"), 'the worker is ended during a call: it leaves, and is back');
 is_holding($tokyo, '43', 'and leases');
+
+# --- The file changes after a reload
+
+change_settings($tokyo, shards => '44', reserve => '2s');
+is_holding($tokyo, '44', 'a reload');
+my $changed = $tokyo->safe_psql('postgres', 'SELECT clock_timestamp()');
+$tokyo->append_conf('postgresql.conf', "snowflake.shards = '44-45'\nsnowflake.reserve = '5min'\n");
+fails_with($tokyo, q(SELECT snowflake_history(now() - interval '1 day', 7) OVER ()), '55006', qr/shard 7 is not reserved/, 'the registry is asked');
+is($tokyo->safe_psql('postgres', q(SELECT string_agg(shard::text, ',') FROM snowflake_leases() WHERE held)), '44', 'what the file says now is not asked for');
+ok(wait_until($tokyo, "SELECT snowflake_nextval() > 0 AND last_renewal > '$changed' FROM snowflake_horizon()"), 'the horizon is renewed');
+is($tokyo->safe_psql('postgres', q(SELECT horizon < clock_timestamp() + interval '2 min' FROM snowflake_horizon())), 't', 'as far as before');
 
 $_->stop for $tokyo, $registry;
 done_testing();
