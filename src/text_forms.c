@@ -93,8 +93,7 @@ digit_value(const TextForm *form, char digit)
 static char
 digit_of_letter(char letter)
 {
-	if (letter >= 'a' && letter <= 'z')
-		letter += 'A' - 'a';
+	letter = (char) pg_ascii_toupper((unsigned char) letter);
 	return letter == 'O' ? '0' : letter == 'I' || letter == 'L' ? '1' : letter;
 }
 

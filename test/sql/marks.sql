@@ -95,6 +95,21 @@ SELECT snowflake_least_mark('photos', '{paris}') > 0 AS known;
 SELECT snowflake_publish_mark('paris');
 \echo :SQLSTATE
 RESET ROLE;
+-- and of each column that is read
+BEGIN;
+ALTER TABLE snowflake_marks ADD came_by oid;
+REVOKE SELECT ON snowflake_marks FROM regress_snowflake_stranger;
+GRANT SELECT (server, mark) ON snowflake_marks TO regress_snowflake_stranger;
+SET ROLE regress_snowflake_stranger;
+SAVEPOINT by_columns;
+SELECT snowflake_least_mark('photos', '{paris}');
+\echo :SQLSTATE
+ROLLBACK TO by_columns;
+RESET ROLE;
+GRANT SELECT (came_by) ON snowflake_marks TO regress_snowflake_stranger;
+SET ROLE regress_snowflake_stranger;
+SELECT snowflake_least_mark('photos', '{paris}') > 0 AS known;
+ROLLBACK;
 GRANT SELECT, INSERT, UPDATE ON snowflake_marks TO regress_snowflake_job;
 GRANT CREATE ON DATABASE :DBNAME TO regress_snowflake_job;
 SET ROLE regress_snowflake_job;
