@@ -6,10 +6,11 @@
 #
 # test/perl/Mutants.pm makes a mutant, test/perl/MutantRooms.pm has the rooms, their tests,
 # and the mutants that nothing can tell from the original.  A mutant lives if all tests pass
-# that may reach its line.  Of SQL, those come first that name the line's function; else the
-# fastest.  A test that fails with a mutant has to pass without it, or it is left out.
-# Barriers are the business of the step memory: a mutant that is a fault of
-# test/perl/Faults.pm which that finds is found.
+# that may reach its line.  Of SQL, those come first that name the line's function; then those
+# that reach most lines of the file which few others reach, in the least time.  A test that
+# fails with a mutant has to pass without it, or it is left out.  Barriers and rare orders
+# are the business of the step memory: a mutant that is a fault of test/perl/Faults.pm which
+# that finds is found.
 #
 # The environment says:
 #
@@ -31,7 +32,7 @@ use Digest::MD5 qw(md5_hex);
 use Faults;
 use File::Path qw(make_path);
 use JSON::PP;
-use List::Util qw(max);
+use List::Util qw(max sum);
 use MutantRooms;
 use Mutants;
 use Test::More;
@@ -101,7 +102,7 @@ sub passes
 	my $key = "$all_sum $test";
 
 	return 1 if $passes->{$key};
-	my ($failure, $took) = first_failure($test =~ s/^perturbed //r);
+	my ($failure, $took) = first_failure($test);
 	if (defined $failure)
 	{
 		$left_out{$test} = 1;
@@ -123,10 +124,10 @@ sub load_coverage
 	my %files;
 
 	open(my $in, '<', "$state/coverage/" . $test =~ s/\W/_/gr) or return {};
-	while (<$in>)
+	while (my $line = <$in>)
 	{
-		chomp;
-		my ($file, $sum, @lines) = split /[\t ]/;
+		chomp $line;
+		my ($file, $sum, @lines) = split /[\t ]/, $line;
 		$files{$file} = { sum => $sum, lines => { map { /^(\d+)([+-])$/ ? ($1 => $2 eq '+') : () } @lines } };
 	}
 	return \%files;
@@ -154,6 +155,7 @@ sub learn_coverage
 
 	unlink(glob('src/*.gcda src/lease/*.gcda'));
 	my ($failure, $took) = first_failure($test);
+	remember('seconds', $seconds, $test, sprintf('%.1f', $took));
 	open(my $gcov, '-|', 'gcov --json-format --stdout src/*.gcda src/lease/*.gcda 2>/dev/null') or die "gcov: $!";
 	while (my $document = <$gcov>)
 	{
@@ -170,7 +172,7 @@ sub learn_coverage
 		print $out join("\t", $file, sum_of($file), join(' ', map { $_ . ($lines->{$_} ? '+' : '-') } sort { $a <=> $b } keys %$lines)), "\n";
 	}
 	close($out) or die "$state/coverage: $!";
-	ok(scalar keys %found, sprintf('%s in %.0f s: lines of %d files', $test, $took, scalar keys %found));
+	ok(%found || !defined $failure, sprintf('%s in %.0f s: lines of %d files', $test, $took, scalar keys %found));
 	return;
 }
 
@@ -220,18 +222,18 @@ sub is_installed
 	$extension //= 'snowflake';
 	run_command([ @psql, '-d', 'template1', '-c', 'DROP DATABASE IF EXISTS probe', '-c', 'CREATE DATABASE probe' ]);
 	my ($output, $status) = run_command([ @psql, '-d', 'probe', '-c', "CREATE EXTENSION $extension", '-c', $LOOK ]);
+	die $output if $status >> 8 == 2;    # psql has no connection
 	return $status == 0;
 }
 
 # The sources to make again after a change of a file.
 sub sources_of { my ($file) = @_; return $file =~ /\.h$/ ? glob('src/*.c src/lease/*.c') : $file =~ /\.c$/ ? $file : () }
 
-# The fault of Faults.pm that a lost barrier is, if the step memory finds that.
+# The fault of Faults.pm that a mutant is, if the step memory finds that.
 sub known_fault
 {
 	my ($mutant, $text) = @_;
 
-	return if $mutant->{old} !~ /_barrier\(\);/;
 	for my $fault (grep { $_->{finder} eq 'memory' && $_->{edits}[0]{file} eq $mutant->{file} } faults())
 	{
 		my %planted = eval { planted($fault) } or next;
@@ -246,7 +248,7 @@ sub build_with
 	my ($file, $text, $test) = @_;
 
 	spurt($file, $text);
-	return build_for($test =~ /^perturbed/ ? $test : '', sources_of($file));
+	return build_for($test, sources_of($file));
 }
 
 # Does a test name the function of SQL that a line belongs to: 1, or 0?
@@ -261,14 +263,33 @@ sub names_function
 	return (grep { slurp($_) =~ /\b$function\b/ } @files) ? 1 : 0;
 }
 
-# The tests that may reach a mutant: those that name its function first, and the fastest.
+# How much a test is about a file: the lines that it reaches, each shared by those that do.
+sub is_about
+{
+	my ($file, @tests) = @_;
+	my (%lines, %tests_of, %about);
+
+	for my $test (@tests)
+	{
+		my $known = ($reached{$test} //= load_coverage($test))->{$file} or next;
+		$lines{$test} = [ grep { $known->{lines}{$_} } keys %{ $known->{lines} } ];
+		$tests_of{$_}++ for @{ $lines{$test} };
+	}
+	$about{$_} = sum(0, map { 1 / $tests_of{$_} } @{ $lines{$_} // [] }) for @tests;
+	return %about;
+}
+
+# The tests that may reach a mutant.  Those that name its function come first; then those that
+# are most about its file, for each second that they take.
 sub tests_in_order
 {
 	my ($mutant, $text, $tests) = @_;
 	my @tests = grep { may_reach($_, $mutant) } @$tests;
 	my %names = map { $_ => names_function($_, $mutant, $text) } @tests;
+	my %about = is_about($mutant->{file}, @tests);
+	my %worth = map { $_ => (1 + $about{$_}) / (5 + ($seconds->{$_}[0] // 20)) } @tests;
 
-	return sort { $names{$b} <=> $names{$a} || ($seconds->{$a}[0] // 20) <=> ($seconds->{$b}[0] // 20) } @tests;
+	return sort { $names{$b} <=> $names{$a} || $worth{$b} <=> $worth{$a} } @tests;
 }
 
 # What becomes of a mutant: a verdict, and the test.
@@ -288,7 +309,7 @@ sub judge
 	my @verdict;
 	for my $test (grep { !$left_out{$_} } @tests)
 	{
-		my $way = $test =~ /^perturbed/ ? 'perturbed' : 'ordinary';
+		my $way = way_of($test);
 		if ($built ne $way)
 		{
 			@verdict = ('not compiling', '');
@@ -296,9 +317,13 @@ sub judge
 			@verdict = ();
 			$built = $way;
 		}
-		my ($failure) = first_failure($test =~ s/^perturbed //r, max(120, 4 * ($seconds->{$test}[0] // 60)));
-		$passed += !defined $failure;
-		next if !defined $failure;
+		my ($failure, $took) = first_failure($test, max(120, 4 * ($seconds->{$test}[0] // 60)));
+		if (!defined $failure)
+		{
+			$passed++;
+			remember('seconds', $seconds, $test, sprintf('%.1f', $took)) if !$seconds->{$test};
+			next;
+		}
 		if (!$passes->{"$all_sum $test"})
 		{
 			$built = '';
@@ -405,7 +430,7 @@ if ($what eq 'table')
 elsif ($what eq 'coverage')
 {
 	my %tests;
-	$tests{$_} = 1 for grep { !/^perturbed/ } map { @{ $_->[1] } } map { files_and_tests($_) } @rooms ? @rooms : rooms();
+	$tests{$_} = 1 for grep { way_of($_) eq 'ordinary' } map { @{ $_->[1] } } map { files_and_tests($_) } @rooms ? @rooms : rooms();
 	my @missing = grep { !-e "$state/coverage/" . s/\W/_/gr } sort keys %tests;
 	my $end = time() + 60 * ($minutes || 1000);
 

@@ -67,7 +67,7 @@ typedef enum TurnState
 
 typedef struct TurnPlayer
 {
-	int32  pid;
+	int32  called; /* its latch was set, by who plays or a reload */
 	int32  state;
 	int32  budget; /* steps that it may make */
 	int32  reloads;
@@ -177,7 +177,6 @@ turn_leave(int code, Datum arg)
 {
 	volatile TurnPlayer *me = &turns->player[turn_me];
 
-	me->pid = 0;
 	me->latch = 0;
 	if (turns->turn == turn_me)
 		turn_give_back(TURN_OUT);
@@ -201,7 +200,7 @@ turn_plays(void)
 	snprintf(name, sizeof(name), "%d", number);
 	turn_pipe = turn_open(name);
 	turn_driver = turn_open("driver");
-	turns->player[number].pid = MyProcPid;
+	turns->player[number].called = MyLatch->is_set;
 	turns->player[number].latch = (uint64) (uintptr_t) MyLatch;
 	turn_me = number;
 	on_proc_exit(turn_leave, (Datum) 0);
@@ -482,8 +481,10 @@ turn_set_latch(const char *function, const char *what, Latch *latch)
 	{
 		volatile TurnPlayer *player = &turns->player[i];
 
-		if (player->state == TURN_SLEEPS && player->waits_for == 0 &&
-			player->latch == (uint64) (uintptr_t) latch)
+		if (player->latch != (uint64) (uintptr_t) latch)
+			continue;
+		player->called = true;
+		if (player->state == TURN_SLEEPS && player->waits_for == 0)
 			player->state = TURN_READY;
 	}
 }
@@ -493,6 +494,8 @@ turn_reset_latch(const char *function, const char *what, Latch *latch)
 {
 	(void) turn_step(function, what);
 	(ResetLatch)(latch);
+	if (turn_plays())
+		turns->player[turn_me].called = false;
 }
 
 /* Gives how long is really to be waited: not at all, but if the game has ended. */
@@ -511,7 +514,7 @@ turn_wait_latch(const char *function, const char *what, Latch *latch,
 	(void) turn_step(function, what);
 	if (!turn_plays())
 		return (WaitLatch) (latch, events, ms, name);
-	if (!latch->is_set)
+	if (!turns->player[turn_me].called) /* others of the server do not count */
 		ms = turn_sleep(NULL, events & WL_TIMEOUT ? ms : -1);
 	else
 		ms = 0;
@@ -575,6 +578,7 @@ turn_reload(SIGNAL_ARGS)
 	if (turns->player[turn_me].state == TURN_SLEEPS &&
 		turns->player[turn_me].waits_for == 0)
 		turns->player[turn_me].state = TURN_READY;
+	turns->player[turn_me].called = true;
 	turns->player[turn_me].reloads++;
 }
 

@@ -2,6 +2,7 @@
 # seed.  So rare orders of steps are common, and one that fails can be had again.
 #
 #   schedules.pl MINUTES SEED             what holds, holds; and each fault shows
+#   schedules.pl MINUTES SEED holds       what holds, holds
 #   schedules.pl MINUTES SEED FAULT...    these faults show
 #   schedules.pl 0 SEED                   this schedule of each scenario, with its steps
 #
@@ -15,12 +16,12 @@ use FindBin;
 use lib "$FindBin::RealBin/../perl";
 
 use Faults;
-use File::Path qw(remove_tree);
 use Schedules;
 use Test::More;
-use Time::HiRes qw(time sleep);
+use Time::HiRes qw(time);
 use Tool;
 use Turns;
+use TurnServer;
 use Variant;
 
 my $MOST = 500;    # schedules of a seed until a fault shows
@@ -33,57 +34,22 @@ $minutes //= 1;
 $first_seed //= 1;
 chdir($top) or die "$top: $!";
 my $dir = scratch();
-my $port = 5432;    # the socket is in a directory of its own
-my ($turns, $data);
-
-# --- The server
-
-sub run_quietly
-{
-	my ($output, $status) = output_of(@_);
-
-	die "@_\n$output" if $status != 0;
-	return;
-}
+my ($turns, $server);
 
 # A server for a scenario.  Those for scenarios with leases have other settings.
 sub start_server
 {
 	my ($scenario) = @_;
 
-	$data = "$dir/" . ($scenario->{leases} ? 'leases' : 'data');
 	$ENV{SNOWFLAKE_TURNS} = $dir;
 	$turns //= Turns->new($dir);
-	if (!-d $data)
-	{
-		run_quietly('initdb', '--no-sync', '--auth=trust', '--username=postgres', '--encoding=UTF8', "--pgdata=$data");
-		append_to_file("$data/postgresql.conf",
-			slurp("$top/../stage/server.conf") . conf_of($scenario, $dir, $port)
-			  . "port = $port\nlisten_addresses = ''\nunix_socket_directories = '$dir'\ninclude 'turns.conf'\n");
-	}
-	$turns->set_data($data);
-	run_quietly('pg_ctl', 'start', '--wait', "--pgdata=$data", "--log=$dir/log");
-	begin_game($turns, $scenario, $dir, $port);
+	$server = TurnServer->new($turns, $dir, $scenario->{leases} ? 'leases' : 'data', conf_of($scenario, $dir));
+	$server->start();
+	begin_game($server, $scenario);
 	return;
 }
 
-sub append_to_file
-{
-	my ($file, $text) = @_;
-
-	open(my $out, '>>', $file) or die "$file: $!";
-	print $out $text;
-	close($out) or die "$file: $!";
-	return;
-}
-
-sub stop_server
-{
-	return if !defined($data) || !-f "$data/postmaster.pid";
-	$turns->end();
-	run_quietly('pg_ctl', 'stop', '--wait', '--mode=immediate', "--pgdata=$data");
-	return;
-}
+sub stop_server { return $server && $server->stop('immediate') }
 
 END
 {
@@ -109,7 +75,7 @@ sub shows
 sub try_schedule
 {
 	my ($scenario, $seed, $keeps_steps) = @_;
-	my $schedule = eval { run_schedule($turns, $scenario, $seed, $keeps_steps) };
+	my $schedule = eval { run_schedule($server, $scenario, $seed, $keeps_steps) };
 
 	return $schedule // { failures => [$@], steps => [ $turns->steps() ], first_tick => 0 };
 }
@@ -180,14 +146,15 @@ sub shows_fault
 }
 
 $| = 1;
-for my $scenario (@names ? () : @SCENARIOS)
+my $only_holds = "@names" eq 'holds';
+for my $scenario (@names && !$only_holds ? () : @SCENARIOS)
 {
 	start_server($scenario);
 	holds($scenario, $minutes * 60 / @SCENARIOS) if $minutes > 0;
 	shows($scenario, $first_seed, try_schedule($scenario, $first_seed, 1)) if $minutes == 0;
 	stop_server();
 }
-if ($minutes > 0)
+if ($minutes > 0 && !$only_holds)
 {
 	my %wanted = map { $_ => 1 } @names;
 	for my $scenario (@SCENARIOS)
@@ -196,7 +163,7 @@ if ($minutes > 0)
 		shows_fault($scenario, $_) for @faults ? faults(@faults) : ();
 	}
 }
-else
+elsif ($minutes == 0)
 {
 	pass("the steps of seed $first_seed");
 }

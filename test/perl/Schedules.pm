@@ -17,9 +17,11 @@ use List::Util qw(max min);
 use Time::HiRes qw(sleep time);
 
 use Turns;
+use TurnServer;
 
 our @EXPORT = qw(@SCENARIOS conf_of begin_game run_schedule steps_text);
 
+my $PORT = TurnServer::port();
 my $HORIZON_FILE = 'snowflake.horizon';    # record.c
 
 # Two ids a tick and shard, so that ticks are exhausted.
@@ -30,6 +32,7 @@ my $CONF = <<END;
 snowflake.layout = 'epoch=2020-01-01 unit=1ms fields=timestamp:41,shard:4,sequence:1'
 snowflake.shards = '1-3'
 snowflake.reserve = ${RESERVE_MS}ms
+snowflake.clock_tolerance = 10s
 max_connections = 20
 max_prepared_transactions = 10
 max_worker_processes = 4
@@ -69,6 +72,7 @@ my $FIRST = 0;    # mints before each schedule, and looks after it
 my @MINTERS = (1, 2);
 my @POLLERS = (3, 4);
 my $ENDER = 5;    # ends what others have prepared
+my @SESSIONS = ($FIRST, @MINTERS, @POLLERS, $ENDER);
 my $REGISTRY = 6;
 my ($CLOCK, $RELOAD) = (20, 21);    # what the driver does at its turn
 my %NAME = (
@@ -98,6 +102,12 @@ our @SCENARIOS = (
 		name => 'prepared transactions',
 		work => \&prepared,
 		faults => [qw(prepared_entered)],
+	},
+	{
+		name => 'starts',
+		work => \&before_start,
+		starts => 1,
+		faults => [qw(horizon_found hold_known prepared_locked stop_after_latest)],
 	},
 	{
 		name => 'leases',
@@ -385,6 +395,31 @@ sub prepared
 	return %work;
 }
 
+# What the server ends in.  Some prepared transactions are left.
+sub before_start
+{
+	my %work = chance(0.5) ? prepared(@_) : minters_and_pollers(@_);
+
+	delete $work{$ENDER} if chance(0.5);
+	return %work;
+}
+
+# Sessions begin while the workers do, if they are not there yet; and prepared transactions
+# end that are left.
+sub after_start
+{
+	my ($schedule, $are_open) = @_;
+	my %work = minters_and_pollers($schedule);
+	my $may_be_missing = sub { my ($rows, $error) = @_; fails($schedule, $error) if defined($error) && $error !~ /^42704/ };
+
+	for my $minter (@MINTERS)
+	{
+		push @{ $work{$ENDER} }, map { { sql => "COMMIT PREPARED 'transaction $minter $_'", done => $may_be_missing } } 1, 2;
+	}
+	unshift @{ $work{$_} }, { port => $PORT } for $are_open ? () : @SESSIONS;
+	return %work;
+}
+
 # Shards are given back and leased again, by reloads; a lease is revoked, and ends; the
 # clock comes to where leases are renewed.
 sub leases
@@ -407,33 +442,38 @@ sub tick_of { my ($us) = @_; return int(($us / 1000 + 946_684_800_000) - $EPOCH_
 # What the server and its sessions are before all schedules.
 sub conf_of
 {
-	my ($scenario, $dir, $port) = @_;
+	my ($scenario, $dir) = @_;
 
 	return $CONF if !$scenario->{leases};
-	return $CONF . "snowflake.registry = 'host=$dir port=$port dbname=registry user=ids'\nsnowflake.lease = ${LEASE_MS}ms\n";
+	return $CONF . "snowflake.registry = 'host=$dir port=$PORT dbname=registry user=ids'\nsnowflake.lease = ${LEASE_MS}ms\n";
 }
+
+sub open_sessions { my ($turns) = @_; $turns->open_session($_, $PORT) for @SESSIONS; return }
 
 sub begin_game
 {
-	my ($turns, $scenario, $dir, $port) = @_;
+	my ($server, $scenario) = @_;
+	my $turns = $server->turns();
 	my $sql = sub {
 		my ($player, $text) = @_;
 		$turns->send_query($player, $text);
-		my $error = $turns->read_answer($player)->{error} or return;
-		die "$text: $error\n";
+		my $answer = $turns->read_answer($player);
+		die "$text: $answer->{error}\n" if $answer->{error};
+		return @{ $answer->{rows} };
 	};
 
-	$turns->open_session($_, $port) for $FIRST, @MINTERS, @POLLERS, $ENDER;
+	open_sessions($turns);
 	if ($scenario->{leases})
 	{
 		$sql->($FIRST, 'DROP DATABASE IF EXISTS registry');
 		$sql->($FIRST, 'CREATE DATABASE registry');
-		$turns->open_session($REGISTRY, $port, 'registry');
+		$turns->open_session($REGISTRY, $PORT, 'registry');
 		$sql->($REGISTRY, 'DROP ROLE IF EXISTS ids');
-		$sql->($REGISTRY, $SETUP_REGISTRY =~ s/DIRECTORY/$dir/r);
+		$sql->($REGISTRY, $SETUP_REGISTRY =~ s/DIRECTORY/$server->dir()/er);
 	}
+	$sql->($FIRST, "ROLLBACK PREPARED '$_->[0]'") for $sql->($FIRST, 'SELECT gid FROM pg_prepared_xacts');    # of a crash
 	$sql->($FIRST, "DROP TABLE IF EXISTS events; DROP EXTENSION IF EXISTS snowflake; $SETUP");
-	$sql->($_, "SET snowflake.shards = '1-3'") for $FIRST, @MINTERS, @POLLERS, $ENDER;
+	$sql->($_, "SET snowflake.shards = '1-3'") for @SESSIONS;
 	await_leases($turns) if $scenario->{leases};
 	$turns->begin();
 	warm_up($turns, $scenario);
@@ -545,10 +585,48 @@ sub look_at_leases
 
 sub new_schedule { my ($turns) = @_; return { data => $turns->data(), failures => [], polls => [], ids => [] } }
 
+# --- Starts
+
+# Play until some turns were given.
+sub play_some
+{
+	my ($turns, $choose, $most, %work) = @_;
+
+	$turns->play(sub { return $most-- > 0 ? $choose->(@_) : () }, %work);
+	return;
+}
+
+# The server ends in the middle of what goes on, or by itself, or is another one that has never
+# minted; the clock is set; and it starts, or follows and is promoted.  True if sessions are
+# open then: those of the standby.
+sub start_again
+{
+	my ($server, $schedule) = @_;
+	my $turns = $server->turns();
+	my $is_new = chance(0.2);
+
+	chance(0.6) ? $server->crash() : $server->stop('fast');
+	my $us = $turns->steady_us() + 1000;
+	$turns->set_steady_us($us - $us % 1000);
+	$schedule->{first_tick} = tick_of($turns->steady_us());
+	$turns->move_clock(1000 * pick(0, 0, between(-5, 5), between(-2 * $RESERVE_MS, 2 * $RESERVE_MS)));
+	if ($is_new)
+	{
+		$server->replace_by_new($SETUP);
+		delete @$schedule{qw(from mark next_id)};
+		@$schedule{qw(polls ids first_id)} = ([], [], tick_of($turns->clock_us()) << $TICK_SHIFT);
+	}
+	my $are_open = chance(0.3);
+	if ($are_open || chance(0.3)) { $server->start_as_standby(sub { open_sessions($turns) if $are_open }) }
+	else { $server->start_in_game() }
+	return $are_open;
+}
+
 # Gives what was seen: "failures", and then, or if they are asked for, "steps".
 sub run_schedule
 {
-	my ($turns, $scenario, $seed, $keeps_steps) = @_;
+	my ($server, $scenario, $seed, $keeps_steps) = @_;
+	my $turns = $server->turns();
 	my $schedule = new_schedule($turns);
 
 	srand($seed * 2_654_435_761 % 2**32);
@@ -557,9 +635,19 @@ sub run_schedule
 	return $schedule if @{ $schedule->{failures} };
 	my $share = pick(0.02, 0.1, 0.3, 0.6, 0.9);
 	my $leap = chance(0.1) ? pick(30, 200) : 1;
-	$turns->set_ticks(map { chance($share) ? pick(1, 1, 1, $leap) : 0 } 1 .. 256);
+	my @ticks = map { chance($share) ? pick(1, 1, 1, $leap) : 0 } 1 .. 256;
+	$turns->set_ticks(@ticks);
 	my $choose = chooser($scenario);
 	my %work = $scenario->{work}->($schedule, $turns);
+	if ($scenario->{starts})
+	{
+		my $later = int(rand(2**32));
+		play_some($turns, $choose, between(0, pick(10, 100)), %work);
+		srand($later);
+		%work = after_start($schedule, start_again($server, $schedule));
+		$turns->set_ticks(@ticks);
+		$choose = chooser($scenario);
+	}
 	$turns->forget_steps();
 	$turns->play($choose, %work) or fails($schedule, 'all wait for ever');
 	$schedule->{steps} = [ $turns->steps() ] if $keeps_steps || @{ $schedule->{failures} };

@@ -6,6 +6,7 @@
 #
 # What a player has to do is a list of statements.  A statement is a hash:
 #   sql   text, or a function that gives it when the statement begins
+#   port  without "sql", of the server to which the session is opened
 #   done  is called with its rows, or with undef and the error
 # or else a function, which the driver calls at its turn: it sets the clock, say.
 
@@ -86,6 +87,8 @@ sub set_state
 
 sub steady_us { my ($self) = @_; return $self->get(16, 8, 'q') }
 
+sub clock_us { my ($self) = @_; my ($steady, $ahead) = $self->get(16, 16, 'qq'); return $steady + $ahead }
+
 sub set_steady_us { my ($self, $us) = @_; $self->put(16, 'q', $us); return }
 
 sub move_clock
@@ -110,6 +113,15 @@ sub set_ticks
 
 sub open_session
 {
+	my ($self, $player, @where) = @_;
+
+	$self->connect($player, @where);
+	$self->read_answer($player);
+	return;
+}
+
+sub connect
+{
 	my ($self, $player, $port, $database) = @_;
 	my $socket = IO::Socket::UNIX->new(Peer => "$self->{dir}/.s.PGSQL.$port") or die "could not connect: $!";
 	my $words = join("\0", 'user', 'postgres', 'database', $database // 'postgres', 'application_name', "turn $player") . "\0\0";
@@ -117,7 +129,6 @@ sub open_session
 	$self->{session}{$player} = $socket;
 	$self->{buffer}{$player} = '';
 	syswrite($socket, pack('NN', 8 + length($words), 196_608) . $words);
-	$self->read_answer($player);
 	return;
 }
 
@@ -233,14 +244,37 @@ sub begin
 	return;
 }
 
+# Likewise, of a server that starts: its workers want the turn.  What is left of the one
+# before is gone, which may have crashed.
+sub begin_at_start
+{
+	my ($self) = @_;
+
+	$self->close_sessions();
+	while (sysread($self->{pipe}{driver}, my $bytes, 64)) { }
+	$self->put(4, 'l', $NOBODY);
+	$self->put($AT_PLAYER, 'x' . $PLAYERS * $PLAYER_SIZE);
+	$self->set_state($_, $READY) for $HORIZON, $LEASE;
+	$self->put(0, 'l', 1);
+	return;
+}
+
+sub close_sessions
+{
+	my ($self) = @_;
+
+	close($_) for values %{ $self->{session} };
+	$self->{session} = {};
+	return;
+}
+
 sub end
 {
 	my ($self) = @_;
 
 	$self->put(0, 'l', 0);
 	syswrite($self->{pipe}{$_}, 'x') for 0 .. $PLAYERS - 1;
-	close($_) for values %{ $self->{session} };
-	$self->{session} = {};
+	$self->close_sessions();
 	return;
 }
 
@@ -299,10 +333,12 @@ sub give
 	}
 	$self->put($AT_PLAYER + $player * $PLAYER_SIZE + 4, 'll', $RUNS, $steps);
 	$self->put(4, 'l', $player);
-	if ($self->{session}{$player} && !$running->{$player})
+	if ($player < $HORIZON && !$running->{$player})
 	{
 		my $statement = $running->{$player} = shift @{ $work->{$player} };
-		$self->send_query($player, ref($statement->{sql}) ? $statement->{sql}->() : $statement->{sql});
+		my $sql = $statement->{sql};
+		if (!defined($sql)) { $self->connect($player, $statement->{port}) }
+		else { $self->send_query($player, ref($sql) ? $sql->() : $sql) }
 	}
 	else
 	{
@@ -334,7 +370,8 @@ sub await
 }
 
 # Let all play until what they have to do is done.  "choose" is given the statements that have
-# begun, by player, and who wants the turn; and gives whose it is, and for how many steps.  False if all wait for ever.
+# begun, by player, and who wants the turn; and gives whose it is, and for how many steps, or
+# nothing, if nobody is to go on.  False if all wait for ever.
 sub play
 {
 	my ($self, $choose, %work) = @_;
@@ -342,7 +379,8 @@ sub play
 
 	while (my @wanting = $self->wanting(\%work))
 	{
-		$self->give($choose->(\%running, @wanting), \%work, \%running);
+		my ($player, $steps) = $choose->(\%running, @wanting) or last;
+		$self->give($player, $steps, \%work, \%running);
 	}
 	return !%running;
 }

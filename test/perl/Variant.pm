@@ -12,7 +12,7 @@ use Cwd qw(getcwd);
 use Exporter 'import';
 use Time::HiRes qw(sleep time);
 
-our @EXPORT = qw(build_for build_variant first_failure run_command);
+our @EXPORT = qw(build_for build_variant first_failure run_command way_of);
 
 my $LIMIT = 900;    # seconds for one test, which finds nothing by being slow
 our $limit = $LIMIT;    # for the one that runs
@@ -70,13 +70,20 @@ sub build_variant
 	return $status == 0 ? '' : $output;
 }
 
-# Build for a test what has changed: with pauses between our steps, all.
+# The header that some tests have included: "perturbed NAME" has pauses between our steps,
+# "schedules" a turn for each.
+my %HEADER = (perturbed => 'perturb.h', schedules => 'schedule.h');
+
+# How the library is built for a test.
+sub way_of { my ($test) = @_; my ($word) = split(' ', $test); return $word && $HEADER{$word} ? $word : 'ordinary' }
+
+# Build for a test what has changed: where a header is included, all.
 sub build_for
 {
 	my ($test, @sources) = @_;
+	my $header = $HEADER{ way_of($test) } or return build_variant('', @sources);
 
-	return build_variant('', @sources) if $test !~ /^perturbed/;
-	return build_variant('-include test/hard/perturb.h', glob('src/*.c src/lease/*.c'));
+	return build_variant("-include test/hard/$header", glob('src/*.c src/lease/*.c'));
 }
 
 # End the servers of a script that was ended, and did not come to that.
@@ -102,23 +109,31 @@ sub failure_in
 	return $line =~ /^(?:test +|not ok \d+ +[-+] )(\w+)(?: +\.\.\. (?:FAILED|failed)| +\d+ ms)/ ? "the output of $1 is another one" : undef;
 }
 
-# Run a test: a script, SQL tests or isolation tests, one or more.  Gives the first thing
-# that it finds, if any, and how many seconds that took.  If a number of seconds is given,
-# one that takes longer has found something.
+# The command that runs a test, and whether it prints what a script does.
+sub command_of
+{
+	my ($test) = @_;
+	my @names = grep { $_ ne 'perturbed' } split(' ', $test);
+	my @make = ('make', '-s', 'installcheck', 'with_llvm=no', 'COPT=-Werror -DUSE_ASSERT_CHECKING');
+	my @instance = ("EXTRA_REGRESS_OPTS=--temp-instance=tmp_check --temp-config=$ENV{TEMP_CONFIG}", 'TAP_TESTS=');
+
+	return (1, 'perl', 'test/hard/schedules.pl', 1, $ENV{SNOWFLAKE_SEED} || 1, 'holds') if $test eq 'schedules';
+	return (1, @make, 'REGRESS=', 'ISOLATION=', 'PROVE=perl', 'PROVE_FLAGS=', "PROVE_TESTS=test/t/$names[0].pl") if -f "test/t/$names[0].pl";
+	return (0, @make, @instance, "REGRESS=@names", 'ISOLATION=') if -f "test/sql/$names[0].sql";
+	return (0, @make, @instance, 'REGRESS=', "ISOLATION=@names") if -f "test/specs/$names[0].spec";
+	die "there is no test \"$test\"\n";
+}
+
+# Run a test: a script, SQL tests or isolation tests, one or more, or a minute of schedules,
+# as build_for() has built for it.  Gives the first thing that it finds, if any, and how many
+# seconds that took.  If a number of seconds is given, one that takes longer has found
+# something.
 sub first_failure
 {
-	my ($name, $most) = @_;
-	my ($first) = split(' ', $name);
-	my $is_script = -f "test/t/$name.pl";
+	my ($test, $most) = @_;
+	my ($is_script, @command) = command_of($test);
 	my ($began, $failure) = (time());
-	my @command = ('make', '-s', 'installcheck', 'with_llvm=no', 'COPT=-Werror -DUSE_ASSERT_CHECKING');
 
-	push @command, $is_script
-	  ? ('REGRESS=', 'ISOLATION=', 'PROVE=perl', 'PROVE_FLAGS=', "PROVE_TESTS=test/t/$name.pl")
-	  : (
-		'TAP_TESTS=', -f "test/sql/$first.sql" ? ("REGRESS=$name", 'ISOLATION=') : ('REGRESS=', "ISOLATION=$name"),
-		"EXTRA_REGRESS_OPTS=--temp-instance=tmp_check --temp-config=$ENV{TEMP_CONFIG}"
-	  );
 	system('rm', '-rf', 'tmp_check');
 	local $limit = $most // $LIMIT;
 	my ($output, $status) = run_command(\@command, sub { return !defined($failure = failure_in($_[0], $is_script)) });
