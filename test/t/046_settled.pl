@@ -131,6 +131,11 @@ SELECT mark = snowflake_floor(mark::timestamptz), mark::timestamptz <= clock_tim
   FROM (SELECT snowflake_settled() AS mark) AS now
 SQL
 
+# --- Prepared transactions leave their places to others, of which there are 20
+
+$node->safe_psql('postgres', join('', map { "BEGIN; INSERT INTO others DEFAULT VALUES; PREPARE TRANSACTION 'one of $_'; COMMIT PREPARED 'one of $_';\n" } 1 .. 41));
+ok(wait_until($node, 'SELECT snowflake_settled() > (SELECT max(id) FROM others)'), 'after many prepared transactions the mark goes on');
+
 # --- Where nobody mints
 
 sub milliseconds_to_last_row

@@ -149,6 +149,12 @@ refuses_alone('sonyflake', 'no pages: another layout is refused', $DIFFERS);
 put($node, $_, $good{$_}) for @PAGES;
 put($node, $_, undef) for @FILES;
 refuses_alone('sonyflake', 'no files: another layout is refused', $DIFFERS);
+put($node, $PAGES[0], undef);
+put($node, $PAGES[1], flip($good{ $PAGES[1] }, 60));
+$node->start;
+fails_with($node, 'SELECT snowflake_nextval()', '58030', qr/cannot tell the layout of this server: could not use page 0 of file "\Q$PAGES[1]\E"/,
+	'only a damaged page of the layout: it is named');
+$node->stop;
 put($node, $_, $good{$_}) for @FILES;
 
 # one in the place of the other, both damaged, and the ways out
