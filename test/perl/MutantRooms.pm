@@ -51,7 +51,7 @@ my @ROOMS = (
 				qw(src/mint.[ch] src/positions.[ch] src/copy_from.[ch] src/history.c src/worker.[ch] src/clock.[ch]) => [
 					'mint copy edges history layouts settings shards', 'concurrent', qw(002_exhaustion 001_concurrent 003_spilling 004_clock 017_order
 					  097_one_order 052_parts 051_spread 040_stats 098_cancel 055_clocks 010_steady 019_worker 046_settled 050_history 048_roles 075_no_wait 091_lease_begins
-					  062_lease_clocks 068_same_name 043_failures)
+					  062_lease_clocks 068_same_name 043_failures 096_registry_by_reload 074_leaving)
 				]
 			],
 			[

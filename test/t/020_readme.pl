@@ -56,6 +56,11 @@ for my $run (grep { $_->[-1] eq '' } @runs)    # the others are of schedules
 is(join(' ', $readme =~ /with (\d+) faults .*?\bin\s(\d+) minutes.*?\s(\d+) ids, (\d+) of them twice/s),
 	join(' ', @sum{qw(faults minutes ids duplicates)}), 'the long runs');
 
+# --- each mutant of test/mutants.csv has one verdict
+my (undef, @rooms) = map { [ split(/,/, $_, -1) ] } split(/\n/, page_text('test/mutants.csv'));
+is_deeply([ map { "@$_" } grep { $_->[5] != $_->[6] + $_->[7] + $_->[8] + $_->[9] } @rooms ], [], 'the verdicts of each row are as many as its mutants');
+cmp_ok(scalar(@rooms), '>', 0, 'of some rooms');
+
 # --- the reference: rows of its tables, as the server would write them
 my $reference = page_text('doc/reference.md');
 
