@@ -234,28 +234,34 @@ sub reload
 
 # --- The loop
 
-# From now on nobody makes a step without the turn; or everybody does again.
-sub begin
+# From now on nobody makes a step without the turn, and the workers are in this state; what is
+# left of a game before is gone, which may have ended anywhere.
+sub begin_with
 {
-	my ($self) = @_;
+	my ($self, $state) = @_;
 
-	$self->set_state($_, $SLEEPS) for $HORIZON, $LEASE;
+	while (sysread($self->{pipe}{driver}, my $bytes, 64)) { }
+	$self->put(4, 'l', $NOBODY);
+	$self->put($AT_PLAYER, 'x' . $PLAYERS * $PLAYER_SIZE);
+	$self->set_state($_, $state) for $HORIZON, $LEASE;
 	$self->put(0, 'l', 1);
 	return;
 }
 
-# Likewise, of a server that starts: its workers want the turn.  What is left of the one
-# before is gone, which may have crashed.
-sub begin_at_start
+# Of a server that runs, and sessions that are open.
+sub begin { my ($self) = @_; return $self->begin_with($SLEEPS) }
+
+# Of a server that starts: its workers want the turn.
+sub begin_at_start { my ($self) = @_; $self->close_sessions(); return $self->begin_with($READY) }
+
+# Everybody makes steps again.
+sub end
 {
 	my ($self) = @_;
 
+	$self->put(0, 'l', 0);
+	syswrite($self->{pipe}{$_}, 'x') for 0 .. $PLAYERS - 1;
 	$self->close_sessions();
-	while (sysread($self->{pipe}{driver}, my $bytes, 64)) { }
-	$self->put(4, 'l', $NOBODY);
-	$self->put($AT_PLAYER, 'x' . $PLAYERS * $PLAYER_SIZE);
-	$self->set_state($_, $READY) for $HORIZON, $LEASE;
-	$self->put(0, 'l', 1);
 	return;
 }
 
@@ -265,16 +271,6 @@ sub close_sessions
 
 	close($_) for values %{ $self->{session} };
 	$self->{session} = {};
-	return;
-}
-
-sub end
-{
-	my ($self) = @_;
-
-	$self->put(0, 'l', 0);
-	syswrite($self->{pipe}{$_}, 'x') for 0 .. $PLAYERS - 1;
-	$self->close_sessions();
 	return;
 }
 
