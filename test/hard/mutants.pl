@@ -95,6 +95,8 @@ my $passes = recall('passes');      # sum of all, test => it passes
 my %left_out;    # tests that fail without a mutant, in this run
 my $all_sum = md5_hex($tests_sum, sum_of(glob('src/*.[ch] src/lease/*.[ch] sql/*/*.sql sql/snowflake_*.sql')));
 
+sub remember_seconds { my ($test, $took) = @_; return remember('seconds', $seconds, $test, sprintf('%.1f', $took)) }
+
 # Does a test pass with the original, which is built?
 sub passes
 {
@@ -109,7 +111,7 @@ sub passes
 		print "#: $test fails without a mutant, and is left out: $failure\n";
 		return 0;
 	}
-	remember('seconds', $seconds, $test, sprintf('%.1f', $took));
+	remember_seconds($test, $took);
 	remember('passes', $passes, $key, 1);
 	return 1;
 }
@@ -155,7 +157,7 @@ sub learn_coverage
 
 	unlink(glob('src/*.gcda src/lease/*.gcda'));
 	my ($failure, $took) = first_failure($test);
-	remember('seconds', $seconds, $test, sprintf('%.1f', $took));
+	remember_seconds($test, $took);
 	open(my $gcov, '-|', 'gcov --json-format --stdout src/*.gcda src/lease/*.gcda 2>/dev/null') or die "gcov: $!";
 	while (my $document = <$gcov>)
 	{
@@ -263,11 +265,11 @@ sub names_function
 	return (grep { slurp($_) =~ /\b$function\b/ } @files) ? 1 : 0;
 }
 
-# How much a test is about a file: the lines that it reaches, each shared by those that do.
-sub is_about
+# How much of a file each test reaches.  A line that N tests reach counts 1/N for each.
+sub share_of_file
 {
 	my ($file, @tests) = @_;
-	my (%lines, %tests_of, %about);
+	my (%lines, %tests_of, %share);
 
 	for my $test (@tests)
 	{
@@ -275,19 +277,19 @@ sub is_about
 		$lines{$test} = [ grep { $known->{lines}{$_} } keys %{ $known->{lines} } ];
 		$tests_of{$_}++ for @{ $lines{$test} };
 	}
-	$about{$_} = sum(0, map { 1 / $tests_of{$_} } @{ $lines{$_} // [] }) for @tests;
-	return %about;
+	$share{$_} = sum(0, map { 1 / $tests_of{$_} } @{ $lines{$_} // [] }) for @tests;
+	return %share;
 }
 
 # The tests that may reach a mutant.  Those that name its function come first; then those that
-# are most about its file, for each second that they take.
+# have the greatest share of its file for each second that they take.
 sub tests_in_order
 {
 	my ($mutant, $text, $tests) = @_;
 	my @tests = grep { may_reach($_, $mutant) } @$tests;
 	my %names = map { $_ => names_function($_, $mutant, $text) } @tests;
-	my %about = is_about($mutant->{file}, @tests);
-	my %worth = map { $_ => (1 + $about{$_}) / (5 + ($seconds->{$_}[0] // 20)) } @tests;
+	my %share = share_of_file($mutant->{file}, @tests);
+	my %worth = map { $_ => (1 + $share{$_}) / (5 + ($seconds->{$_}[0] // 20)) } @tests;
 
 	return sort { $names{$b} <=> $names{$a} || $worth{$b} <=> $worth{$a} } @tests;
 }
@@ -321,7 +323,7 @@ sub judge
 		if (!defined $failure)
 		{
 			$passed++;
-			remember('seconds', $seconds, $test, sprintf('%.1f', $took)) if !$seconds->{$test};
+			remember_seconds($test, $took) if !$seconds->{$test};
 			next;
 		}
 		if (!$passes->{"$all_sum $test"})

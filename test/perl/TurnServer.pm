@@ -23,6 +23,14 @@ sub run_quietly
 	return;
 }
 
+sub make_data
+{
+	my ($data) = @_;
+
+	run_quietly('initdb', '--no-sync', '--auth=trust', '--username=postgres', '--encoding=UTF8', "--pgdata=$data");
+	return;
+}
+
 # A server by this name, with settings, in a directory that it shares with others.
 sub new
 {
@@ -31,7 +39,7 @@ sub new
 
 	if (!-d $self->{data})
 	{
-		run_quietly('initdb', '--no-sync', '--auth=trust', '--username=postgres', '--encoding=UTF8', "--pgdata=$self->{data}");
+		make_data($self->{data});
 		$self->add_line('postgresql.conf',
 			slurp("$top/../stage/server.conf") . "$settings\nport = $PORT\nlisten_addresses = ''\nunix_socket_directories = '$dir'\ninclude 'turns.conf'");
 	}
@@ -100,7 +108,7 @@ sub replace_by_new
 
 	if (!-d $model)
 	{
-		run_quietly('initdb', '--no-sync', '--auth=trust', '--username=postgres', '--encoding=UTF8', "--pgdata=$model");
+		make_data($model);
 		run_quietly('cp', "$self->{data}/postgresql.conf", "$self->{data}/turns.conf", $model);
 		my $new = bless { %$self, data => $model }, ref($self);
 		$new->start(q(--options=-c shared_preload_libraries=''));
