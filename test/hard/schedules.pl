@@ -26,6 +26,7 @@ use Variant;
 
 my $MOST = 500;    # schedules of a seed until a fault shows
 my $SEEDS = 3;    # with each that misses it, 1000 apart: a fault that shows in one of 100 is missed by one in 150
+my $OFTEN = 100;    # schedules, of which each tenth is run again; after that, one in a hundred
 my $SAME = 0.95;    # of the schedules that are run again are the same
 my $SHOWN = 400;    # steps of a schedule that fails
 
@@ -98,7 +99,7 @@ sub holds
 
 	while (time() - $began < $seconds && !$failed)
 	{
-		my $is_again = $count++ % 10 == 0;
+		my $is_again = $count % ($count < $OFTEN ? 10 : 100) == 0;
 		my $schedule = try_schedule($scenario, $seed, $is_again);
 
 		$failed = @{ $schedule->{failures} };
@@ -112,6 +113,7 @@ sub holds
 			else { keep_different("$scenario->{name} $seed", $one, $other) }
 		}
 		$seed++;
+		$count++;
 	}
 	ok(!$failed, sprintf('%s: %d schedules hold, %.0f a second, of %.0f steps', $scenario->{name}, $count, $count / (time() - $began), $steps / ($again || 1)));
 	ok($same >= int($SAME * $again), "$scenario->{name}: $same of $again are the same when they are run again") if $again;

@@ -280,15 +280,29 @@ sub wanting
 {
 	my ($self, $work) = @_;
 	my @players = $self->players();
-	my @wanting = grep { $players[ 2 * $_ ] == $OUT ? @{ $work->{$_} // [] } : $players[ 2 * $_ ] == $READY } 0 .. $PLAYERS - 1;
-	my @sleeping = grep { $players[ 2 * $_ ] == $SLEEPS && $players[ 2 * $_ + 1 ] } 0 .. $PLAYERS - 1;
-	my $is_done = !grep { $players[ 2 * $_ ] == $BLOCKED || $players[ 2 * $_ ] != $OUT && $_ < $HORIZON } 0 .. $PLAYERS - 1;
+	my ($is_done, @wanting, @sleeping, $first) = (1);
 
+	for my $player (0 .. $PLAYERS - 1)
+	{
+		my $state = $players[ 2 * $player ];
+
+		if ($state == $OUT)
+		{
+			push @wanting, $player if $work->{$player} && @{ $work->{$player} };
+			next;
+		}
+		$is_done = 0 if $player < $HORIZON || $state == $BLOCKED;
+		if ($state == $READY) { push @wanting, $player }
+		elsif ($state == $SLEEPS && (my $until = $players[ 2 * $player + 1 ]))
+		{
+			push @sleeping, $player;
+			$first = $until if !defined($first) || $until < $first;
+		}
+	}
 	push @wanting, grep { $_ >= $PLAYERS && @{ $work->{$_} } } sort keys %$work;
-	return @wanting if @wanting && !@sleeping;
-	my $now = @sleeping ? $self->steady_us() : 0;
-	my ($first) = sort { $a <=> $b } map { $players[ 2 * $_ + 1 ] } @sleeping;
-	return @wanting if !defined($first) || $now < $first && (@wanting || $is_done);
+	return @wanting if !@sleeping;
+	my $now = $self->steady_us();
+	return @wanting if $now < $first && (@wanting || $is_done);
 	if ($now < $first)
 	{
 		$self->set_steady_us($first);
