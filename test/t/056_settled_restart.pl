@@ -127,6 +127,7 @@ my $standby = PostgreSQL::Test::Cluster->new('settled_standby');
 
 $standby->init_from_backup($node, 'backup', has_streaming => 1);
 $standby->start;
+prepare('ends early');
 prepare('on the primary');
 $node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
 fails_with($standby, 'SELECT snowflake_settled()', '25006', qr/cannot tell which ids are settled during recovery/, 'a standby has no mark');
@@ -136,24 +137,50 @@ ok(wait_until($standby, "SELECT pg_last_wal_replay_lsn() >= '$lsn'"), 'the stand
 is($standby->safe_psql('postgres', "SELECT count(*) FROM events WHERE id < $mark_of_primary"),
 	$node->safe_psql('postgres', "SELECT count(*) FROM events WHERE id < $mark_of_primary"),
 	'and has the rows below the mark of the primary');
+
+# Its sessions may outlive its promotion, and end what is prepared before its worker has
+# started; but no transaction of theirs commits before that, as that would look for it.
+my $begin = 'BEGIN; DO $$ BEGIN WHILE pg_is_in_recovery() LOOP PERFORM pg_sleep(0.01); END LOOP; END $$;';
+my $reader = start_session($standby, <<"SQL");
+$begin
+DECLARE mark CURSOR FOR SELECT snowflake_settled();
+SELECT pg_advisory_lock(1) IS NOT NULL;
+DO \$\$ BEGIN WHILE EXISTS (SELECT FROM pg_prepared_xacts WHERE gid = 'ends early') LOOP PERFORM pg_sleep(0.01); END LOOP; END \$\$;
+FETCH mark;
+SQL
+my $ender = start_session($standby, <<"SQL");
+$begin
+DO \$\$ BEGIN WHILE NOT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = 1) LOOP PERFORM pg_sleep(0.01); END LOOP; END \$\$;
+ROLLBACK;
+COMMIT PREPARED 'ends early';
+SQL
 $old = start_session($standby, <<'SQL');
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT count(*) > 0 FROM events;
 DO $$ BEGIN WHILE pg_is_in_recovery() LOOP PERFORM pg_sleep(0.01); END LOOP; END $$;
 SELECT snowflake_settled();
 SQL
-ok(wait_until($standby, "SELECT count(*) = 1 FROM pg_stat_activity WHERE query LIKE 'DO%'"), 'there is a snapshot of before the promotion');
+ok(wait_until($standby, "SELECT count(*) = 3 FROM pg_stat_activity WHERE query LIKE 'DO%'"), 'there is a snapshot of before the promotion');
+my ($postmaster, $startup) = split(/\|/, $standby->safe_psql('postgres', q{SELECT (regexp_match(pg_read_file('postmaster.pid'), '\d+'))[1], pid FROM pg_stat_activity WHERE backend_type = 'startup'}));
 $node->stop('fast');
-$standby->promote;
+kill('STOP', $postmaster);    # which would start the worker
+append_to_file($standby->data_dir . '/promote', '');
+kill('USR2', $startup);
+ok(finish_session($ender), 'a session of the standby ends what was prepared, once that is promoted') or diag($ender->{err});
+kill('CONT', $postmaster);
+ok(finish_session($reader), 'another one has the mark of a snapshot of before that') or diag($reader->{err});
+my ($mark_of_reader) = $reader->{out} =~ /(\d+)\s*$/;
+is($standby->safe_psql('postgres', "SELECT $mark_of_reader <= id FROM events WHERE name = 'ends early'"), 't', 'which is not above it');
 ok(!finish_session($old), 'it gives no mark');
 like($old->{err}, qr/ERROR:  the snapshot is too old to tell which ids are settled\nDETAIL:  The snapshot was taken during recovery./,
 	'but an error');
+is_deeply([ poll($standby) ], ['ends early'], 'a new snapshot has its row');
 holds($standby, 'after the promotion, what was prepared on the primary holds the mark');
 $standby->safe_psql('postgres', "COMMIT PREPARED 'on the primary'");
 is_deeply([ poll_to_the_end($standby) ], [ 'on the primary', 'before it', 'meanwhile' ], 'until it ends');
 $standby->stop('fast');
 start_with_clock($node);
-$node->safe_psql('postgres', "ROLLBACK PREPARED 'on the primary'; TRUNCATE events");
+$node->safe_psql('postgres', "ROLLBACK PREPARED 'on the primary'; ROLLBACK PREPARED 'ends early'; TRUNCATE events");
 new_reader();
 
 # --- Crashes at random
