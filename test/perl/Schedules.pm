@@ -456,9 +456,8 @@ sub begin_game
 	my $turns = $server->turns();
 	my $sql = sub {
 		my ($player, $text) = @_;
-		$turns->send_query($player, $text);
-		my $answer = $turns->read_answer($player);
-		die "$text: $answer->{error}\n" if $answer->{error};
+		my $answer = $turns->ask($player, $text);
+		die "$text: $answer->{error}{M}\n" if $answer->{error};
 		return @{ $answer->{rows} };
 	};
 
@@ -504,8 +503,7 @@ sub await_leases
 
 	for (;;)
 	{
-		$turns->send_query($FIRST, 'SELECT count(*) FROM snowflake_leases() WHERE held');
-		return if $turns->read_answer($FIRST)->{rows}[0][0] == 3;
+		return if $turns->ask($FIRST, 'SELECT count(*) FROM snowflake_leases() WHERE held')->{rows}[0][0] == 3;
 		die "the server has no leases\n" if time() - $began > 60;
 		$turns->set_steady_us($turns->steady_us() + 1_000_000);
 		sleep(0.05);

@@ -16,6 +16,7 @@ use Time::HiRes qw(sleep time);
 
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
+use QuickSql;
 use Test::More;
 
 our @EXPORT = qw(

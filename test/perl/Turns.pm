@@ -16,9 +16,10 @@ use strict;
 use warnings;
 
 use Fcntl qw(O_RDWR O_CREAT O_NONBLOCK SEEK_SET);
-use IO::Socket::UNIX;
 use POSIX qw(mkfifo);
 use Time::HiRes qw(sleep time);
+
+use Protocol;
 
 # As in schedule.h
 my ($PLAYERS, $READINGS, $STEPS) = (12, 256, 8192);
@@ -35,7 +36,7 @@ my $UNIX_EPOCH = 946_684_800;    # of a TimestampTz, in seconds
 sub new
 {
 	my ($class, $dir) = @_;
-	my $self = bless { dir => $dir, session => {}, buffer => {} }, $class;
+	my $self = bless { dir => $dir, session => {} }, $class;
 
 	sysopen($self->{shared}, "$dir/shared", O_RDWR | O_CREAT, 0600) or die "$dir/shared: $!";
 	truncate($self->{shared}, $AT_STEP + $STEPS * $STEP_SIZE) or die "$dir/shared: $!";
@@ -109,81 +110,34 @@ sub set_ticks
 	return;
 }
 
-# --- Sessions.  The protocol of the server, as far as is needed
+# --- Sessions
 
 sub open_session
 {
 	my ($self, $player, @where) = @_;
 
 	$self->connect($player, @where);
-	$self->read_answer($player);
+	$self->{session}{$player}->answer();
 	return;
 }
 
 sub connect
 {
 	my ($self, $player, $port, $database) = @_;
-	my $socket = IO::Socket::UNIX->new(Peer => "$self->{dir}/.s.PGSQL.$port") or die "could not connect: $!";
-	my $words = join("\0", 'user', 'postgres', 'database', $database // 'postgres', 'application_name', "turn $player") . "\0\0";
+	my %settings = (user => 'postgres', database => $database // 'postgres', application_name => "turn $player");
 
-	$self->{session}{$player} = $socket;
-	$self->{buffer}{$player} = '';
-	syswrite($socket, pack('NN', 8 + length($words), 196_608) . $words);
+	$self->{session}{$player} = Protocol->connect("$self->{dir}/.s.PGSQL.$port", %settings);
 	return;
 }
 
-sub send_query
+# A statement before the game, or after it
+sub ask
 {
 	my ($self, $player, $sql) = @_;
+	my $session = $self->{session}{$player};
 
-	syswrite($self->{session}{$player}, pack('aNZ*', 'Q', 5 + length($sql), $sql));
-	return;
-}
-
-# Read what there is of an answer.  Gives undef until it is whole; then its rows, and the
-# error if it has one.
-sub take_answer
-{
-	my ($self, $player) = @_;
-	my $buffer = \$self->{buffer}{$player};
-	my ($at, @rows, $error) = (0);
-
-	sysread($self->{session}{$player}, $$buffer, 65536, length($$buffer)) or die "session $player has ended\n";
-	return if substr($$buffer, -6, 5) ne "Z\0\0\0\5";
-	while ($at < length($$buffer))
-	{
-		my ($type, $length) = unpack('aN', substr($$buffer, $at, 5));
-		my $body = substr($$buffer, $at + 5, $length - 4);
-
-		push @rows, [ columns_of($body) ] if $type eq 'D';
-		$error = { map { unpack('aa*', $_) } split /\0/, $body } if $type eq 'E';
-		$at += 1 + $length;
-	}
-	$$buffer = '';
-	return { rows => \@rows, error => $error && "$error->{C}: $error->{M}" };
-}
-
-sub columns_of
-{
-	my ($body) = @_;
-	my ($at, @values) = (2);
-
-	for (1 .. unpack('n', $body))
-	{
-		my $length = unpack('l>', substr($body, $at, 4));
-		push @values, $length < 0 ? undef : substr($body, $at + 4, $length);
-		$at += 4 + ($length < 0 ? 0 : $length);
-	}
-	return @values;
-}
-
-sub read_answer
-{
-	my ($self, $player) = @_;
-	my $answer;
-
-	until ($answer = $self->take_answer($player)) { }
-	return $answer;
+	$session->ask($sql);
+	return $session->answer();
 }
 
 # --- Settings, by a reload.  When it returns, the workers have their signal, and the sessions
@@ -269,7 +223,6 @@ sub close_sessions
 {
 	my ($self) = @_;
 
-	close($_) for values %{ $self->{session} };
 	$self->{session} = {};
 	return;
 }
@@ -327,7 +280,8 @@ sub finish
 	$self->put($at + 40, 'q4', 0, 0, 0, 0);
 	$self->put(4, 'l', $NOBODY);
 	$self->set_state($_, $READY) for grep { $players[ 2 * $_ ] == $BLOCKED } 0 .. $PLAYERS - 1;
-	$statement->{done}->($answer->{error} ? undef : $answer->{rows}, $answer->{error}) if $statement->{done};
+	my $error = $answer->{error} && "$answer->{error}{C}: $answer->{error}{M}";
+	$statement->{done}->($error ? undef : $answer->{rows}, $error) if $statement->{done};
 	return;
 }
 
@@ -348,7 +302,7 @@ sub give
 		my $statement = $running->{$player} = shift @{ $work->{$player} };
 		my $sql = $statement->{sql};
 		if (!defined($sql)) { $self->connect($player, $statement->{port}) }
-		else { $self->send_query($player, ref($sql) ? $sql->() : $sql) }
+		else { $self->{session}{$player}->ask(ref($sql) ? $sql->() : $sql) }
 	}
 	else
 	{
@@ -361,10 +315,10 @@ sub give
 sub await
 {
 	my ($self, $player, $running) = @_;
-	my ($pipe, $socket) = ($self->{pipe}{driver}, $self->{session}{$player});
+	my ($pipe, $session) = ($self->{pipe}{driver}, $self->{session}{$player});
 	my $asked = '';
 
-	vec($asked, fileno($_), 1) = 1 for grep { defined } $pipe, $socket;
+	vec($asked, fileno($_), 1) = 1 for $pipe, $session ? $session->socket() : ();
 	for (;;)
 	{
 		select(my $told = $asked, undef, undef, $PATIENCE) or die "player $player does not give the turn back\n";
@@ -373,7 +327,7 @@ sub await
 			sysread($pipe, my $bytes, 64);
 			return;
 		}
-		my $answer = $self->take_answer($player) or next;
+		my $answer = $session->take_answer() or next;
 		$self->finish($player, delete $running->{$player}, $answer);
 		return;
 	}
