@@ -11,9 +11,10 @@
  */
 #include "postgres.h"
 
+#include <time.h>
+
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "portability/instr_time.h"
 #include "storage/latch.h"
 
 #include "clock.h"
@@ -22,13 +23,17 @@
 /* The server's waits count whole milliseconds; shorter ones sleep. */
 #define LATCH_WAIT_MS 2
 
+/*
+ * All processes compare what they read here.  So it is not the server's instr_time: from
+ * PostgreSQL 19 on, each session chooses by timing_clock_source what that counts.
+ */
 int64
 steady_clock_us(void)
 {
-	instr_time now;
+	struct timespec now;
 
-	INSTR_TIME_SET_CURRENT(now);
-	return INSTR_TIME_GET_MICROSEC(now);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * USECS_PER_SEC + now.tv_nsec / 1000;
 }
 
 /*

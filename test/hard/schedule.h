@@ -34,7 +34,6 @@
 #include "access/xloginsert.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
-#include "portability/instr_time.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "storage/condition_variable.h"
@@ -602,19 +601,17 @@ turn_clock(const char *function, const char *what)
 	return now;
 }
 
-TURN_FUNCTION int64
-turn_steady_us(void)
+TURN_FUNCTION int
+turn_steady_clock(clockid_t clock, struct timespec *now)
 {
-	struct timespec now;
-
-	if (turns_are_here())
-		return turns->steady_us;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * INT64CONST(1000000) + now.tv_nsec / 1000;
+	if (!turns_are_here())
+		return (clock_gettime) (clock, now);
+	now->tv_sec = turns->steady_us / INT64CONST(1000000);
+	now->tv_nsec = turns->steady_us % INT64CONST(1000000) * 1000;
+	return 0;
 }
 
-#undef INSTR_TIME_GET_MICROSEC
-#define INSTR_TIME_GET_MICROSEC(time) ((void) (time), turn_steady_us())
+#define clock_gettime(clock, now) turn_steady_clock(clock, now)
 
 /* --- The steps: see steps.h ----------------------------------------------- */
 
