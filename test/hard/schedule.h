@@ -102,13 +102,15 @@ StaticAssertDecl(offsetof(TurnShared, player) == 288 &&
 				 "Turns.pm reads that");
 
 /* One of each in the library, and so in a process */
-#define TURN_OWN __attribute__((weak, visibility("hidden")))
+#define TURN_OWN(type, name, value)                               \
+	extern __attribute__((weak, visibility("hidden"))) type name; \
+	type name = value
 
-TURN_OWN volatile TurnShared *turns = NULL;
-TURN_OWN bool				  turns_looked = false; /* for "shared" */
-TURN_OWN int				  turn_me = TURN_NOBODY;
-TURN_OWN int				  turn_pipe = -1;
-TURN_OWN int				  turn_driver = -1;
+TURN_OWN(volatile TurnShared *, turns, NULL);
+TURN_OWN(bool, turns_looked, false); /* for "shared" */
+TURN_OWN(int, turn_me, TURN_NOBODY);
+TURN_OWN(int, turn_pipe, -1);
+TURN_OWN(int, turn_driver, -1);
 
 #define TURN_FUNCTION static pg_attribute_unused()
 
