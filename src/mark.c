@@ -492,6 +492,24 @@ mark_install_callback(void)
 
 /* --- The mark ----------------------------------------------------------- */
 
+/* Is the snapshot another session's, or that of a walsender's slot? */
+static bool
+is_foreign(void)
+{
+	return has_imported || (am_walsender && IsolationUsesXactSnapshot());
+}
+
+/*
+ * Was the snapshot taken on a standby?  Its sessions noted nothing of what ended there.  A
+ * snapshot of a slot does not say so, from 16 on: but its transaction began there.
+ */
+static bool
+is_of_standby(Snapshot snapshot)
+{
+	return snapshot->takenDuringRecovery ||
+		   (is_foreign() && TransactionStartedDuringRecovery());
+}
+
 static View
 view_of(Snapshot snapshot, const OwnShards *shards)
 {
@@ -500,7 +518,7 @@ view_of(Snapshot snapshot, const OwnShards *shards)
 							  .shards = shards,
 							  .xmin = in_full(snapshot->xmin, next)};
 
-	if (has_imported || (am_walsender && IsolationUsesXactSnapshot()))
+	if (is_foreign())
 		view.sees_before = view.xmin;
 	else
 	{
@@ -620,7 +638,7 @@ mark_unsettled_tick(Snapshot snapshot, const OwnShards *shards)
 	int64 first;
 	int64 held;
 
-	if (snapshot->takenDuringRecovery)
+	if (is_of_standby(snapshot))
 		report_old_snapshot("The snapshot was taken during recovery.");
 	first = raise_latest_tick();
 	learn_prepared();
