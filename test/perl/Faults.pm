@@ -277,7 +277,7 @@ my @FAULTS = (
 	],
 	[
 		'imported', 'an imported snapshot may follow another order', '074_feed_snapshots',
-		'src/mark.c', 'if (has_imported || (am_walsender && IsolationUsesXactSnapshot()))', 'if (has_imported && false)'
+		'src/mark.c', 'if (is_foreign()) view.sees_before', 'if (is_foreign() && false) view.sees_before'
 	],
 	[
 		'prepared_entered', 'a prepared transaction holds the mark', '046_settled',
@@ -331,7 +331,7 @@ my @FAULTS = (
 	],
 	[
 		'of_recovery', 'a snapshot of before the promotion gives no mark', '056_settled_restart',
-		'src/mark.c', 'if (snapshot->takenDuringRecovery)', 'if (false)'
+		'src/mark.c', 'if (is_of_standby(snapshot))', 'if (is_of_standby(snapshot) && false)'
 	],
 	[
 		'xid_epoch', 'an xid above the next one is of the epoch before', '074_feed_snapshots',
