@@ -36,8 +36,8 @@ ok( wait_for(
 			return $standby->safe_psql('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity WHERE query LIKE 'DO%'}) eq 't';
 		}),
 	'a walsender of a standby has the snapshot of a slot');
-$walsender->{run}->pump_nb;
-my ($snapshot) = $walsender->{out} =~ /^snapshot (\S+)$/m;
+my $snapshot;
+wait_for(sub { $walsender->{run}->pump_nb; ($snapshot) = $walsender->{out} =~ /^snapshot (\S+)$/m }) or die 'the walsender prints no snapshot';
 my $importer = start_session($standby, "$begin SET TRANSACTION SNAPSHOT '$snapshot';\n$over_promotion");
 ok(wait_until($standby, q{SELECT count(*) = 2 FROM pg_stat_activity WHERE query LIKE 'DO%'}), 'and so has a session');
 $primary->safe_psql('postgres', q{INSERT INTO events (name) VALUES ('since')});
