@@ -39,7 +39,7 @@ declare -A PACKAGES=(
     [i386]='mmdebstrap debian-archive-keyring arch-test'
     [arm64]='mmdebstrap debian-archive-keyring arch-test qemu-user-static'
 )
-declare -A MEGABYTES=([stacks]=900 [packages]=1000)  # to download for a place; for a major:
+declare -A MEGABYTES=([stacks]=100 [packages]=500)    # to download for each test of a place; for a major:
 MAJOR_MEGABYTES=130
 
 usage() {
@@ -87,7 +87,8 @@ and without any: ${DEFAULT[*]}.
                     belongs, such as one that was built from source; nothing is
                     written to it
   --all             with each of ${SUPPORTED[*]}; but each script with one of them,
-                    by turns, unless its head says that much depends on the major
+                    by turns, unless its head says that much depends on the major;
+                    each commit has the turn of a third of stacks, and half of packages
   --whole           leave nothing out: each script with each major, millions of rows
   --only NAME,...   only these tests: a TAP script such as 003_spilling, an SQL or
                     isolation test such as mint, or a name as it is printed, 17/regress
@@ -184,6 +185,15 @@ has_turn() {
     [[ ${turns[10#${number:-0} % ${#turns[@]}]} == "$2" ]]
 }
 
+# Of the lines on standard input, each Nth one, by turns of commits: of many majors, what
+# takes a Debian of its own takes longest, and few changes touch it.
+take_turns() {
+    local commit
+    commit=$(git -c safe.directory='*' -C "$SOURCE" rev-parse --verify --quiet HEAD 2>/dev/null) || true
+    awk -v every="$([[ $whole || $only || ${#turns[@]} -le 1 ]] && echo 1 || echo "$1")" -v turn="$((16#0${commit:0:7}))" \
+        'NR % every == turn % every'
+}
+
 # The names of scripts in a directory, in a place.  The last ones of t/ wait longest,
 # so they begin first.
 list_scripts() {
@@ -259,17 +269,20 @@ list_tests() {
     local step major packaged=15
     if wants stacks; then
         echo stacks/build
-        list_scripts stacks stacks
+        list_scripts stacks stacks | take_turns 3
     fi
     if wants packages; then     # of a Debian that is released
         [[ ${majors[0]} =~ ^(16|19)$ ]] || packaged=${majors[0]}
-        printf 'packages/%s\n' "$packaged" bookworm-user ${whole:+trixie-root}
+        printf 'packages/%s\n' "$packaged" bookworm-user ${whole:+trixie-root} | take_turns 2
     fi
     ! wants sanitize || printf 'sanitize/%s\n' build regress isolation reports
     ! wants perturb || list_perturbed
     ! wants schedules || printf 'schedules/%s\n' build schedules
+    for major in "${majors[@]}"; do     # what is downloaded begins first
+        is_here "$major" || list_major "$major"
+    done
     for major in "${majors[@]}"; do
-        list_major "$major"
+        ! is_here "$major" || list_major "$major"
     done
     for step in "${steps[@]}"; do
         case $step in
@@ -469,7 +482,9 @@ announce() {
         [[ ${MEGABYTES[$place]-} ]] || is_elsewhere "$place/build" || continue
         [[ $place != 16 ]] || continue
         [[ ! -f ${SNOWFLAKE_ROOTS:-/nowhere}/$place.tar ]] || continue
-        megabytes=${MEGABYTES[$place]:-$MAJOR_MEGABYTES}
+        megabytes=$MAJOR_MEGABYTES
+        [[ ! ${MEGABYTES[$place]-} ]] ||
+            megabytes=$((MEGABYTES[$place] * $(printf '%s\n' "${names[@]}" | grep -v /build | grep -c "^$place/")))
         sum=$((sum + megabytes))
         what+=("$place ($megabytes MB)")
     done
@@ -526,7 +541,8 @@ write_rules() {
 run_tests() {
     SNOWFLAKE_UNPACKED=$(heads Unpacked | words | paste -sd ' ')
     SNOWFLAKE_NPM=$(heads Npm)
-    export SNOWFLAKE_UNPACKED SNOWFLAKE_NPM SNOWFLAKE_WHOLE=$whole
+    SNOWFLAKE_STACKS=$(printf '%s\n' "${names[@]}" | sed -n '/build$/!s,^stacks/.*,test/&.pl,p' | paste -sd ' ')
+    export SNOWFLAKE_UNPACKED SNOWFLAKE_NPM SNOWFLAKE_STACKS SNOWFLAKE_WHOLE=$whole
     export SNOWFLAKE_RUN=$RUN SNOWFLAKE_PG_CONFIG=$pg_config SNOWFLAKE_MAJOR=$pg
     ! wants mutants || seed=${seed:-1}
     seed=${seed:-$RANDOM}

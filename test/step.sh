@@ -87,14 +87,16 @@ make_place() {
             major=$STACKS_MAJOR
             limit=3600          # compilers
             environment=(PG_TEST_TIMEOUT_DEFAULT=600)
-            packages=" $(sed -n 's/^# Packages: //p' test/stacks/*.pl | tr '\n' ' ')"
-            later=$(sed -n 's/^# Packages of forky: //p' test/stacks/*.pl | tr '\n' ' ')
+            # shellcheck disable=SC2086 # one word for each script
+            packages=" $(sed -n 's/^# Packages: //p' /dev/null $SNOWFLAKE_STACKS | tr '\n' ' ')"
+            # shellcheck disable=SC2086
+            later=$(sed -n 's/^# Packages of forky: //p' /dev/null $SNOWFLAKE_STACKS | tr '\n' ' ')
             # This takes longest: root gives it the processor first.
             renice -n -10 -p $$ >/dev/null 2>&1 || true
             packages+=$later
             # Of the next Debian these, and what only it has
             # shellcheck disable=SC2016 # expanded by mmdebstrap's shell
-            arch=(--setup-hook='
+            [[ -z $later ]] || arch=(--setup-hook='
                 sed -n "s/ trixie / forky /p" "$1/etc/apt/sources.list" >"$1/etc/apt/sources.list.d/forky.list"
                 printf "%s\n" "Package: *" "Pin: release n=forky" "Pin-Priority: 100" "" \
                     "Package: '"$later"'" "Pin: release n=forky" "Pin-Priority: 990" >"$1/etc/apt/preferences.d/forky"')
@@ -119,7 +121,7 @@ make_place() {
     echo "${SCRATCH[-1]}" >>"$RUN/copies"
     SCRATCH=()                  # check.sh removes it
     [[ -z $GIVEN_CONFIG ]] || copy_server
-    if [[ $place == stacks ]]; then
+    if [[ " ${SNOWFLAKE_STACKS-} " == *javascript.pl* && $place == stacks ]]; then
         install_from_npm "$root$COPY/tree/test/stacks/javascript"
     elif [[ -z $root ]]; then
         link_tools

@@ -2,7 +2,7 @@
 # seed.  So rare orders of steps are common, and one that fails can be had again.
 #
 #   schedules.pl MINUTES SEED             what holds, holds; and each fault shows
-#   schedules.pl MINUTES SEED holds       what holds, holds
+#   schedules.pl MINUTES SEED holds [NAME...]    what holds, holds, in scenarios of which the names begin so
 #   schedules.pl MINUTES SEED FAULT...    these faults show
 #   schedules.pl 0 SEED                   this schedule of each scenario, with its steps
 #
@@ -148,11 +148,13 @@ sub shows_fault
 }
 
 $| = 1;
-my $only_holds = "@names" eq 'holds';
-for my $scenario (@names && !$only_holds ? () : @SCENARIOS)
+my $only_holds = @names && $names[0] eq 'holds' && shift @names;
+my $beginnings = join('|', map { quotemeta } @names);
+my @scenarios = $only_holds ? grep { $_->{name} =~ /^(?:$beginnings)/ } @SCENARIOS : @names ? () : @SCENARIOS;
+for my $scenario (@scenarios)
 {
 	start_server($scenario);
-	holds($scenario, $minutes * 60 / @SCENARIOS) if $minutes > 0;
+	holds($scenario, $minutes * 60 / @scenarios) if $minutes > 0;
 	shows($scenario, $first_seed, try_schedule($scenario, $first_seed, 1)) if $minutes == 0;
 	stop_server();
 }

@@ -82,7 +82,7 @@ VALUES ('epoch=2024-01-01 unit=1ms fields=timestamp:41,sequence:12,shard:10'),
 
 CREATE TABLE samples AS
 SELECT ('x' || left(md5(n::text), 16))::bit(64)::bigint AS id
-  FROM generate_series(1, 10000) AS n
+  FROM generate_series(1, 1000) AS n
  UNION ALL
 SELECT id FROM vectors
  UNION ALL

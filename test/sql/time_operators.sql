@@ -16,7 +16,7 @@ SELECT setseed(0.42);
 CREATE TABLE pairs AS
 SELECT id::snowflake, ts
   FROM (SELECT (random() * 9.2e18 * CASE WHEN random() < 0.2 THEN -1 ELSE 1 END)::bigint AS id
-          FROM generate_series(1, 100000)) AS random_id,
+          FROM generate_series(1, 20000)) AS random_id,
        LATERAL (SELECT CASE (random() * 5)::int
                 WHEN 0 THEN snowflake_timestamp(id)
                 WHEN 1 THEN snowflake_timestamp(id) + interval '1 microsecond'
@@ -40,7 +40,7 @@ SELECT '-9223372036854775808', snowflake_timestamp(-9223372036854775808) + n * i
 
 -- within a row, where the planner replaces nothing
 EXPLAIN (COSTS OFF, VERBOSE) SELECT FROM pairs WHERE id < ts;
-SELECT count(*) > 100000 AS pairs,
+SELECT count(*) > 20000 AS pairs,
        count(*) FILTER (WHERE (id <  ts) <> (snowflake_timestamp(id) <  ts)) AS lt,
        count(*) FILTER (WHERE (id <= ts) <> (snowflake_timestamp(id) <= ts)) AS le,
        count(*) FILTER (WHERE (id =  ts) <> (snowflake_timestamp(id) =  ts)) AS eq,
@@ -59,13 +59,13 @@ SELECT count(*) > 100000 AS pairs,
 -- mints
 CREATE TABLE ids AS
 SELECT DISTINCT id, snowflake_timestamp(id) AS made
-  FROM pairs WHERE id <> '-9223372036854775808' AND (id::bigint % 41 = 0 OR abs(id::bigint) < 5000000 OR id > 9223372036850000000);
+  FROM pairs WHERE id <> '-9223372036854775808' AND (id::bigint % 20 = 0 OR abs(id::bigint) < 5000000 OR id > 9223372036850000000);
 CREATE TABLE times AS
-SELECT DISTINCT ts FROM pairs WHERE isfinite(ts) IS FALSE OR extract(microseconds FROM ts)::bigint % 97 = 0
+SELECT DISTINCT ts FROM pairs WHERE isfinite(ts) IS FALSE OR extract(microseconds FROM ts)::bigint % 47 = 0
     OR abs(extract(epoch FROM ts)) > 1e10 OR id IN (0, 9223372036854775807);
 EXPLAIN (COSTS OFF) SELECT FROM ids, times WHERE id < ts;
 
-SELECT count(*) > 1000000 AS pairs, sum(n) AS differences
+SELECT count(*) > 200000 AS pairs, sum(n) AS differences
   FROM (SELECT ((id <  ts) <> (made <  ts))::int + ((id <= ts) <> (made <= ts))::int +
                ((id =  ts) <> (made =  ts))::int + ((id <> ts) <> (made <> ts))::int +
                ((id >= ts) <> (made >= ts))::int + ((id >  ts) <> (made >  ts))::int +
