@@ -88,7 +88,7 @@ and without any: ${DEFAULT[*]}.
                     written to it
   --all             with each of ${SUPPORTED[*]}; but each script with one of them,
                     by turns, unless its head says that much depends on the major;
-                    each commit has the turn of a third of stacks, and half of packages
+                    and, by turns of commits, a third of stacks and one of packages
   --whole           leave nothing out: each script with each major, millions of rows
   --only NAME,...   only these tests: a TAP script such as 003_spilling, an SQL or
                     isolation test such as mint, or a name as it is printed, 17/regress
@@ -185,8 +185,8 @@ has_turn() {
     [[ ${turns[10#${number:-0} % ${#turns[@]}]} == "$2" ]]
 }
 
-# Of the lines on standard input, each Nth one, by turns of commits: of many majors, what
-# takes a Debian of its own takes longest, and few changes touch it.
+# Print each Nth line of standard input; the commit decides which.  For what takes a Debian of
+# its own, with --all: that takes longest, and few changes touch it.
 take_turns() {
     local commit
     commit=$(git -c safe.directory='*' -C "$SOURCE" rev-parse --verify --quiet HEAD 2>/dev/null) || true
