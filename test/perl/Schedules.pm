@@ -517,6 +517,16 @@ sub await_leases
 	}
 }
 
+# The clock is where nobody has set it, and goes on only if all wait.
+sub stop_clock
+{
+	my ($turns) = @_;
+
+	$turns->set_ticks(0);
+	$turns->move_clock(-$turns->get(24, 8, 'q'));
+	return;
+}
+
 # Bring the server to where each schedule begins: an id was just minted, and the horizon was
 # just renewed; so many ms before a renewal is due, or the horizon or a lease ends.  Once
 # more, so that nothing is left of the schedule before: the second renewal goes by how long
@@ -526,8 +536,7 @@ sub prepare
 	my ($turns, $scenario, $schedule, $ms_before) = @_;
 	my $us;
 
-	$turns->set_ticks(0);
-	$turns->move_clock(-$turns->get(24, 8, 'q'));
+	stop_clock($turns);
 	$turns->reload(shards => '1-3') if $turns->setting('shards') ne '1-3';
 	for (1 .. 2)
 	{
@@ -596,6 +605,20 @@ sub new_schedule
 
 # --- Starts
 
+# A schedule begins with a server that has just started, so that nothing goes by what the one
+# before was: which session has which slot, say.
+sub start_anew
+{
+	my ($server) = @_;
+	my $turns = $server->turns();
+
+	stop_clock($turns);
+	$server->stop('fast');
+	$server->start_in_game();
+	$turns->play_in_order(map { $_ => [ { port => $PORT } ] } @SESSIONS);
+	return;
+}
+
 # Play until some turns were given.
 sub play_some
 {
@@ -623,7 +646,8 @@ sub start_again
 	{
 		$server->replace_by_new($SETUP);
 		delete @$schedule{qw(from mark next_id)};
-		@$schedule{qw(polls ids first_id)} = ([], [], tick_of($turns->clock_us()) << $TICK_SHIFT);
+		# its first mark may be of a time before it started
+		@$schedule{qw(polls ids first_id)} = ([], [], 0);
 	}
 	my $are_open = chance(0.3);
 	if ($are_open || chance(0.3)) { $server->start_as_standby(sub { open_sessions($turns) if $are_open }) }
@@ -640,6 +664,7 @@ sub run_schedule
 
 	srand($seed * 2_654_435_761 % 2**32);
 	rand() for 1 .. 3;
+	start_anew($server) if $scenario->{starts};
 	prepare($turns, $scenario, $schedule, pick(between(0, 3), between(0, 3), between(0, 30), 400));
 	return $schedule if @{ $schedule->{failures} };
 	my $share = pick(0.02, 0.1, 0.3, 0.6, 0.9);
@@ -651,7 +676,9 @@ sub run_schedule
 	if ($scenario->{starts})
 	{
 		my $later = int(rand(2**32));
+		$turns->forget_steps();
 		play_some($turns, $choose, between(0, pick(10, 100)), %work);
+		$schedule->{before} = [ $turns->steps() ];
 		srand($later);
 		%work = after_start($schedule, start_again($server, $schedule));
 		$turns->set_ticks(@ticks);
@@ -659,7 +686,7 @@ sub run_schedule
 	}
 	$turns->forget_steps();
 	$turns->play($choose, %work) or fails($schedule, 'all wait for ever');
-	$schedule->{steps} = [ $turns->steps() ] if $keeps_steps || @{ $schedule->{failures} };
+	$schedule->{steps} = [ @{ $schedule->{before} // [] }, $turns->steps() ] if $keeps_steps || @{ $schedule->{failures} };
 	$turns->set_ticks(0);
 	$turns->play_in_order($FIRST => [ look($schedule) ]);
 	$turns->play_in_order($REGISTRY => [ look_at_leases($schedule) ]) if $scenario->{leases};

@@ -10,10 +10,12 @@ use warnings;
 
 use Faults qw(slurp);
 use File::Path qw(remove_tree);
+use Time::HiRes qw(sleep time);
 use Tool;
 use Turns;
 
 my $PORT = 5432;    # the socket is in a directory of its own
+my $PATIENCE = 60;    # seconds until it has ended
 
 sub run_quietly
 {
@@ -71,14 +73,33 @@ sub control
 
 sub start { my ($self, @options) = @_; return $self->control('start', "--log=$self->{dir}/log", @options) }
 
-# Where the server is: nobody plays from now on.
+# By itself: nobody plays from now on.  All processes are told before the first one goes on, so
+# what they do still is not theirs to choose.
 sub stop
 {
 	my ($self, $mode) = @_;
+	my $pid_file = "$self->{data}/postmaster.pid";
 
-	return if !-f "$self->{data}/postmaster.pid";
+	return if !-f $pid_file;
+	run_quietly('pg_ctl', 'stop', '--no-wait', "--mode=$mode", "--pgdata=$self->{data}");
+	await(sub { !-f $pid_file || (eval { slurp($pid_file) } // '') =~ /^stopping/m });
+	sleep(0.02);
 	$self->{turns}->end();
-	return $self->control('stop', "--mode=$mode");
+	await(sub { !-f $pid_file });
+	return;
+}
+
+sub await
+{
+	my ($is_so) = @_;
+	my $began = time();
+
+	until ($is_so->())
+	{
+		die "the server does not end\n" if time() - $began > $PATIENCE;
+		sleep(0.005);
+	}
+	return;
 }
 
 # In the middle of all steps.
