@@ -25,7 +25,7 @@ DEFAULT=(format regress isolation tap twins)
 TIMED=(soak fuzz sqlsmith twins memory perturb schedules mutants)     # that --minutes is for
 SEEDED=(soak twins perturb schedules mutants)                         # that --seed is for
 ACCEPT_IS_FOR='--accept is for SQL tests: --only NAME,NAME --accept'
-JOBS=$((3 * $(nproc) < 12 ? 3 * $(nproc) : 12))     # tests mostly wait
+JOBS=$((4 * $(nproc) < 12 ? 4 * $(nproc) : 12))     # tests mostly wait
 
 # What a step needs, and is skipped without.  What a script needs is in its head,
 # as "# Packages: ..."; "# Unpacked: ..." are packages that need no installation, and
@@ -94,6 +94,7 @@ and without any: ${DEFAULT[*]}.
                     isolation test such as mint, or a name as it is printed, 17/regress
   --accept          with --only and SQL tests: what they print is expected from now
                     on, in expected/; read the difference before you commit it
+  --list            say which tests these are, and run none
   --keep            keep the servers' directories, and say where they are
   --minutes N       soak so long (default: 1) and ask twins so long (default: ten
                     seconds), and give each fuzzer and sqlsmith a quarter of it
@@ -165,8 +166,12 @@ choose_turns() {
     turns=()
     turn_here=
     for major in "${majors[@]}"; do
-        [[ $major == 16 ]] && ! is_here 16 || turns+=("$major")
-        [[ $turn_here ]] || ! is_here "$major" || turn_here=$major
+        if is_here "$major"; then
+            turn_here=${turn_here:-$major}
+        elif [[ $major == 16 ]]; then
+            continue
+        fi
+        turns+=("$major")
     done
 }
 
@@ -185,13 +190,14 @@ has_turn() {
     [[ ${turns[10#${number:-0} % ${#turns[@]}]} == "$2" ]]
 }
 
-# Print each Nth line of standard input; the commit decides which.  For what takes a Debian of
-# its own, with --all: that takes longest, and few changes touch it.
+# Print each Nth line of standard input; the commit decides which, or SNOWFLAKE_TURN.  For what
+# takes a Debian of its own, with --all: that takes longest, and few changes touch it.
 take_turns() {
-    local commit
+    local every=1 commit turn
+    [[ ! $all || $whole || $only ]] || every=$1
     commit=$(git -c safe.directory='*' -C "$SOURCE" rev-parse --verify --quiet HEAD 2>/dev/null) || true
-    awk -v every="$([[ $whole || $only || ${#turns[@]} -le 1 ]] && echo 1 || echo "$1")" -v turn="$((16#0${commit:0:7}))" \
-        'NR % every == turn % every'
+    turn=${SNOWFLAKE_TURN:-$((16#0${commit:0:7}))}
+    awk -v every="$every" -v turn="$turn" 'NR % every == turn % every'
 }
 
 # The names of scripts in a directory, in a place.  The last ones of t/ wait longest,
@@ -230,10 +236,11 @@ list_major() {
         echo 16/build           # says that there is none
         return
     fi
+    if wants integration && is_here "$1"; then      # they take longest
+        list_scripts integration "$1"
+    fi
     list_suites "$1" "${steps[@]}"
-    if is_here "$1"; then
-        ! wants integration || list_scripts integration "$1"
-    elif wants upgrade; then
+    if wants upgrade && ! is_here "$1"; then
         for old in $(majors_before "$1"); do
             echo "$1/upgrade-$old"
         done
@@ -262,9 +269,9 @@ list_mutants() {
     perl "-I$SOURCE/test/perl" -MMutantRooms -e 'print "mutants/$_\n" for rooms(), "table"'
 }
 
-# All tests that are wanted.  Those that stand alone begin first, then places are
-# built, then their tests begin, in this order: compilers of other languages take
-# longest, and packages, and what slows the extension down.
+# All tests that are wanted.  Places are built, and their tests begin, in this order:
+# compilers of other languages take longest, and packages, and what slows the extension
+# down.  See write_rules() for those that stand alone.
 list_tests() {
     local step major packaged=15
     if wants stacks; then
@@ -513,10 +520,17 @@ places() { printf '%s\n' "${names[@]}" | sed -n 's,/.*,,p' | uniq; }
 
 # The order of tests, for prove: what scripts wait for begins first; a place is built
 # first, and pg_regress wants a directory that scripts do not; all else at the same time.
+# Of what can begin, prove takes what stands by itself, and then the lists in their order:
+# tests without a place are a list, after the places that are downloaded.
 write_rules() {
-    local place name
+    local place name alone='  - par:
+      - "*"'
     printf '%s\n' 'par:' '  - tools'
     for place in $(places); do
+        if [[ $alone && $place == [1-9]* ]] && is_here "$place"; then
+            say "$alone"
+            alone=
+        fi
         local -a suites=() scripts=() last=()
         for name in "${names[@]}"; do
             case $name in
@@ -534,7 +548,7 @@ write_rules() {
         [[ -z ${scripts[*]} ]] || printf '          - seq:\n              - %s\n' "${scripts[@]}"
         [[ -z ${last[*]} ]] || printf '      - %s\n' "${last[@]}"
     done
-    say "  - '*'"
+    [[ -z $alone ]] || say "$alone"
 }
 
 # prove in a group of processes of its own, which we can end.
@@ -574,7 +588,7 @@ end_tests() {
 
 main() {
     local step status=0
-    parse_options 'all whole pg=MAJOR pg-config=PATH only=NAME accept keep minutes=N seed=N ...' "$@"
+    parse_options 'all whole pg=MAJOR pg-config=PATH only=NAME accept list keep minutes=N seed=N ...' "$@"
     steps=("${arguments[@]}")
     ((${#steps[@]})) || steps=("${DEFAULT[@]}")
     for step in "${steps[@]}"; do
@@ -582,6 +596,10 @@ main() {
     done
     choose_majors
     choose_tests
+    if [[ $list ]]; then
+        printf '%s\n' "${names[@]}"
+        exit
+    fi
     if needs_root; then
         can_be_root || die 'another Debian needs root here, or sudo'
         exec sudo -- env SNOWFLAKE_ROOTS="${SNOWFLAKE_ROOTS-}" "$0" "$@"

@@ -121,7 +121,7 @@ make_place() {
     echo "${SCRATCH[-1]}" >>"$RUN/copies"
     SCRATCH=()                  # check.sh removes it
     [[ -z $GIVEN_CONFIG ]] || copy_server
-    if [[ " ${SNOWFLAKE_STACKS-} " == *javascript.pl* && $place == stacks ]]; then
+    if [[ $place == stacks && $SNOWFLAKE_STACKS == */javascript.pl* ]]; then
         install_from_npm "$root$COPY/tree/test/stacks/javascript"
     elif [[ -z $root ]]; then
         link_tools

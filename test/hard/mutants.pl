@@ -32,7 +32,7 @@ use Digest::MD5 qw(md5_hex);
 use Faults;
 use File::Path qw(make_path);
 use JSON::PP;
-use List::Util qw(max sum);
+use List::Util qw(max min sum);
 use MutantRooms;
 use Mutants;
 use Test::More;
@@ -40,6 +40,7 @@ use Tool;
 use Variant;
 
 my $SHARE = 0.9;    # of the mutants have to be found
+my $ALONE = 120;    # seconds of tests that are run with each mutant alone
 my @VERDICTS = ('found', 'alive', 'equivalent', 'not compiling');
 
 # As for faults.pl; and nothing that a test waits for takes so long.
@@ -244,13 +245,34 @@ sub known_fault
 	return;
 }
 
-# Build for a test, with a text of the mutant's file in place.
+my %right;    # file => its text without a mutant
+my $in_place = {};    # file => its text, of those that have a mutant now
+my $built = '';    # the way in which the library is built for that
+
+sub right { my ($file) = @_; return $right{$file} //= slurp($file) }
+
+# Files and their texts, with mutants.  A mutant may have less lines, so the last comes first.
+sub texts_with
+{
+	my %text;
+
+	$text{ $_->{file} } = mutated($_, $text{ $_->{file} } // right($_->{file})) for sort { $b->{line} <=> $a->{line} } @_;
+	return \%text;
+}
+
+# Build for a test with these mutants, and no others.  Gives what went wrong.
 sub build_with
 {
-	my ($file, $text, $test) = @_;
+	my ($test, @mutants) = @_;
+	my $texts = texts_with(@mutants);
+	my @changed = grep { ($texts->{$_} // right($_)) ne ($in_place->{$_} // right($_)) } keys %{ { %$texts, %$in_place } };
 
-	spurt($file, $text);
-	return build_for($test, sources_of($file));
+	return '' if $built eq way_of($test) && !@changed;
+	spurt($_, $texts->{$_} // right($_)) for @changed;
+	my %sources = map { $_ => 1 } map { sources_of($_) } @changed;
+	my $error = build_for($test, sort keys %sources);
+	($in_place, $built) = ($texts, $error eq '' ? way_of($test) : '');
+	return $error;
 }
 
 # Does a test name the function of SQL that a line belongs to: 1, or 0?
@@ -281,64 +303,108 @@ sub share_of_file
 	return %share;
 }
 
+# A test, as a verdict names it.
+sub name_of { my ($test) = @_; return $test =~ / .* / ? 'SQL' : $test }
+
 # The tests that may reach a mutant.  Those that name its function come first; then those that
-# have the greatest share of its file for each second that they take.
+# have the greatest share of its file, and found most in it, for each second that they take.
 sub tests_in_order
 {
-	my ($mutant, $text, $tests) = @_;
-	my @tests = grep { may_reach($_, $mutant) } @$tests;
+	my ($mutant, $tests) = @_;
+	my ($file, $text) = ($mutant->{file}, right($mutant->{file}));
+	my @tests = grep { !$left_out{$_} && may_reach($_, $mutant) } @$tests;
 	my %names = map { $_ => names_function($_, $mutant, $text) } @tests;
-	my %share = share_of_file($mutant->{file}, @tests);
-	my %worth = map { $_ => (1 + $share{$_}) / (5 + ($seconds->{$_}[0] // 20)) } @tests;
+	my %share = share_of_file($file, @tests);
+	my %found;
 
+	$found{ $_->[3] =~ s/:.*//sr }++ for grep { $_->[0] eq 'found' && $_->[6] eq $file } values %$results;
+	my %worth = map { $_ => (1 + $share{$_}) * (1 + ($found{ name_of($_) } // 0)) / (5 + ($seconds->{$_}[0] // 20)) } @tests;
 	return sort { $names{$b} <=> $names{$a} || $worth{$b} <=> $worth{$a} } @tests;
 }
 
-# What becomes of a mutant: a verdict, and the test.
+# What a test finds wrong with mutants that compile; it passes without them.
+sub failure_with
+{
+	my ($test, @mutants) = @_;
+
+	return @mutants > 1 ? 'they do not compile together' : undef if build_with($test, @mutants) ne '';
+	my ($failure, $took) = first_failure($test, max(120, 4 * ($seconds->{$test}[0] // 60)));
+	remember_seconds($test, $took) if !defined $failure && !$seconds->{$test};
+	return if !defined $failure;
+	$passes = recall('passes');
+	return $failure if $passes->{"$all_sum $test"};
+	build_with($test);
+	return passes($test) ? $failure : undef;
+}
+
+# What the first tests say of a mutant: a verdict, and why.  Without a verdict it is open, and
+# has the tests that are left, in order.
 sub judge
 {
 	my ($mutant, $tests) = @_;
-	my ($file, $right) = ($mutant->{file}, slurp($mutant->{file}));
-	my $wrong = mutated($mutant, $right);
-	my $known = known_fault($mutant, $wrong);
+	my $known = known_fault($mutant, texts_with($mutant)->{ $mutant->{file} });
 	my $reason = reason_of_equivalent($mutant);
-	my $built = '';
-	my $passed = 0;
+	my $spent = 0;
 
 	return ('found', "memory, as $known") if $known;
 	return ('equivalent', $reason) if $reason;
-	my @tests = tests_in_order($mutant, $right, $tests);
-	my @verdict;
-	for my $test (grep { !$left_out{$_} } @tests)
+	my @tests = tests_in_order($mutant, $tests);
+	return ('alive', 'no test') if !@tests;
+	return ('not compiling', '') if build_with($tests[0], $mutant) ne '' || $mutant->{file} =~ /\.sql$/ && !is_installed($mutant->{file});
+	while (@tests && $spent < $ALONE)
 	{
-		my $way = way_of($test);
-		if ($built ne $way)
-		{
-			@verdict = ('not compiling', '');
-			last if build_with($file, $wrong, $test) ne '' || $file =~ /\.sql$/ && !is_installed($file);
-			@verdict = ();
-			$built = $way;
-		}
-		my ($failure, $took) = first_failure($test, max(120, 4 * ($seconds->{$test}[0] // 60)));
-		if (!defined $failure)
-		{
-			$passed++;
-			remember_seconds($test, $took) if !$seconds->{$test};
-			next;
-		}
-		if (!$passes->{"$all_sum $test"})
-		{
-			$built = '';
-			build_with($file, $right, $test);
-			next if !passes($test);
-		}
-		@verdict = ('found', ($test =~ / .* / ? 'SQL' : $test) . ": $failure");
-		last;
+		my $test = shift @tests;
+		my $failure = failure_with($test, $mutant);
+		return ('found', name_of($test) . ": $failure") if defined $failure;
+		$spent += $seconds->{$test}[0] // 20 if !$left_out{$test};
 	}
-	spurt($file, $right);
-	return @verdict if @verdict;
-	die "no test passes without a mutant: is something wrong with this machine?\n" if @tests && !$passed;
-	return ('alive', "$passed tests");
+	die "no test passes without a mutant: is something wrong with this machine?\n" if %left_out && !$spent;
+	$mutant->{left} = \@tests;
+	return;
+}
+
+# Mutants that can be built together: no two change one line.
+sub compatible
+{
+	my (@batches, @taken);
+
+	for my $mutant (@_)
+	{
+		my @lines = map { "$mutant->{file} " . ($mutant->{line} + $_) } 0 .. ($mutant->{old} =~ tr/\n//);
+		my $i = 0;
+		$i++ while grep { $taken[$i]{$_} } @lines;
+		push @{ $batches[$i] }, $mutant;
+		$taken[$i]{$_} = 1 for @lines;
+	}
+	return @batches;
+}
+
+# What the tests that are left find in open mutants.  "conclude" gets each mutant, its verdict,
+# and why.
+sub judge_together
+{
+	my ($conclude, @open) = @_;
+	my %rank;    # test => where it stands in the order of the mutant for which it comes first
+
+	for my $mutant (@open)
+	{
+		my @left = @{ $mutant->{left} };
+		$rank{ $left[$_] } = min($rank{ $left[$_] } // $_, $_) for 0 .. $#left;
+	}
+	for my $test (sort { (way_of($b) eq 'ordinary') <=> (way_of($a) eq 'ordinary') || $rank{$a} <=> $rank{$b} } keys %rank)
+	{
+		my @asked = grep { my $mutant = $_; grep { $_ eq $test } @{ $mutant->{left} } } @open;
+
+		next if !@asked || $left_out{$test} || !defined failure_with($test, @asked);
+		for my $mutant (@asked)
+		{
+			my $failure = failure_with($test, $mutant) // next;
+			$conclude->($mutant, 'found', name_of($test) . ": $failure");
+			@open = grep { $_ != $mutant } @open;
+		}
+	}
+	$conclude->($_, 'alive', 'all tests') for @open;
+	return;
 }
 
 # --- A room ----------------------------------------------------------------------
@@ -398,28 +464,43 @@ sub show_survivor
 sub go_through
 {
 	my ($room, $is_known_only) = @_;
-	my (%count, $took);
+	my (%count, @open);
+	my $took = 0;
 	my $end = $minutes ? time() + 60 * $minutes : undef;
 
-	for my $mutant (mutants_of_room($room))
-	{
-		last if ($count{found} // 0) + ($count{alive} // 0) >= $wanted;
-		my ($verdict, undef, $seconds, $what) = known($mutant);
-		if (!defined $verdict)
-		{
-			next if $is_known_only;
-			last if $end && time() >= $end;
-			my $began = time();
-			($verdict, $what) = judge($mutant, $mutant->{tests});
-			$seconds = time() - $began;
-			remember('mutants', $results, $mutant->{key}, $verdict, $tests_sum, $seconds, $what, $room, $seed, @$mutant{qw(file line operator old new)});
-			print "# $verdict in $seconds s: $mutant->{file}:$mutant->{line}: $mutant->{new} ($what)\n" =~ s/\n(?=.)/ /gr;
-		}
+	my $count_in = sub {
+		my ($mutant, $verdict, $what, $seconds) = @_;
 		$count{$verdict}++;
 		$took += $seconds;
 		show_survivor($mutant, $verdict eq 'alive' ? "alive after $what" : "equivalent: $what") if $verdict =~ /^(?:alive|equivalent)$/;
+	};
+	my $conclude = sub {
+		my ($mutant, $verdict, $what) = @_;
+		my $seconds = int($mutant->{seconds} + (time() - $mutant->{since}) / ($mutant->{beside} || 1));
+		remember('mutants', $results, $mutant->{key}, $verdict, $tests_sum, $seconds, $what, $room, $seed, @$mutant{qw(file line operator old new)});
+		print "# $verdict in $seconds s: $mutant->{file}:$mutant->{line}: $mutant->{new} ($what)\n" =~ s/\n(?=.)/ /gr;
+		$count_in->($mutant, $verdict, $what, $seconds);
+	};
+	for my $mutant (mutants_of_room($room))
+	{
+		last if ($count{found} // 0) + ($count{alive} // 0) + @open >= $wanted;
+		my ($verdict, undef, $seconds, $what) = known($mutant);
+		if (defined $verdict) { $count_in->($mutant, $verdict, $what, $seconds); next }
+		next if $is_known_only;
+		last if $end && time() >= $end;
+		@$mutant{qw(seconds since)} = (0, time());
+		($verdict, $what) = judge($mutant, $mutant->{tests});
+		if (defined $verdict) { $conclude->($mutant, $verdict, $what); next }
+		$mutant->{seconds} = time() - $mutant->{since};
+		push @open, $mutant;
 	}
-	return (\%count, $took // 0);
+	for my $batch (compatible(@open))
+	{
+		@$_{qw(since beside)} = (time(), scalar @$batch) for @$batch;
+		judge_together($conclude, @$batch);
+	}
+	build_with('') if !$is_known_only;
+	return (\%count, $took);
 }
 
 my ($what, @rooms) = @ARGV ? @ARGV : 'table';

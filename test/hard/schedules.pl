@@ -1,10 +1,10 @@
 # Schedules: real server processes, of which one at a time makes its steps, handed on by a
 # seed.  So rare orders of steps are common, and one that fails can be had again.
 #
-#   schedules.pl MINUTES SEED             what holds, holds; and each fault shows
-#   schedules.pl MINUTES SEED holds [NAME...]    what holds, holds, in scenarios of which the names begin so
-#   schedules.pl MINUTES SEED FAULT...    these faults show
-#   schedules.pl 0 SEED                   this schedule of each scenario, with its steps
+#   schedules.pl MINUTES SEED                    what holds, holds; and each fault shows
+#   schedules.pl MINUTES SEED holds [NAME...]    only what holds, in scenarios whose names begin so
+#   schedules.pl MINUTES SEED FAULT...           these faults show
+#   schedules.pl 0 SEED                          this schedule of each scenario, with its steps
 #
 # test/perl/Schedules.pm has the scenarios, and the faults of Faults.pm that show in each.
 # Runs in the copy of the tree, as the user of the server, where the library was built with

@@ -73,8 +73,9 @@ sub control
 
 sub start { my ($self, @options) = @_; return $self->control('start', "--log=$self->{dir}/log", @options) }
 
-# By itself: nobody plays from now on.  All processes are told before the first one goes on, so
-# what they do still is not theirs to choose.
+# By itself: nobody plays from now on.  First all processes get their signal, and only then they
+# go on; so what they still do does not depend on which of them goes on first.  Nothing shows
+# that they have it; if the pause is too short, two runs of a schedule may differ.
 sub stop
 {
 	my ($self, $mode) = @_;
@@ -82,14 +83,14 @@ sub stop
 
 	return if !-f $pid_file;
 	run_quietly('pg_ctl', 'stop', '--no-wait', "--mode=$mode", "--pgdata=$self->{data}");
-	await(sub { !-f $pid_file || (eval { slurp($pid_file) } // '') =~ /^stopping/m });
+	wait_until(sub { !-f $pid_file || (eval { slurp($pid_file) } // '') =~ /^stopping/m });
 	sleep(0.02);
 	$self->{turns}->end();
-	await(sub { !-f $pid_file });
+	wait_until(sub { !-f $pid_file });
 	return;
 }
 
-sub await
+sub wait_until
 {
 	my ($is_so) = @_;
 	my $began = time();

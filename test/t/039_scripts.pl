@@ -34,6 +34,20 @@ sub refuses
 	return;
 }
 
+# The tests that check.sh would run, on a machine whose apt knows no package: apt is slow.
+my $bin = PostgreSQL::Test::Utils::tempdir();
+symlink('/bin/false', "$bin/apt-cache") or die "apt-cache: $!";
+
+sub listed
+{
+	local $ENV{PATH} = "$bin:$ENV{PATH}";
+	local $ENV{LISTS_FETCHED} = 'yes';
+	my ($out, $err) = run_command([ 'bash', "$top/test/check.sh", '--list', @_ ]);
+
+	is($err, '', "check.sh --list @_");
+	return split /\n/, $out;
+}
+
 my @scripts = map { s/\A\Q$top\E\///r } grep { slurp_file($_) =~ /^main "\$@"$/m } glob("$top/test/*.sh $top/bench/*.sh");
 cmp_ok(scalar @scripts, '>=', 3, 'there are scripts');
 for my $script (@scripts)
@@ -61,6 +75,19 @@ refuses(qr/--pg and --pg-config exclude each other/, 'test/check.sh', '--pg', '1
 refuses(qr/".*true" is no pg_config: .*/, 'test/check.sh', '--pg-config', '/bin/true');
 refuses(qr/--quick and --smoke exclude each other/, 'bench/run.sh', '--quick', '--smoke');
 refuses(qr/.*nonsense.*/, 'bench/run.sh', '--only', 'nonsense');
+
+# With --all, three commits have all scripts of test/stacks, each one once.
+my @in_turn;
+for my $turn (1000 .. 1002)
+{
+	local $ENV{SNOWFLAKE_TURN} = $turn;
+	push @in_turn, [ grep { m{^stacks/(?!build$)} } listed('--all', 'stacks') ];
+}
+my @stacks = sort map { m{(stacks/\w+)\.pl$} } glob("$top/test/stacks/*.pl");
+is_deeply([ sort map { @$_ } @in_turn ], \@stacks, 'each script of test/stacks has its turn');
+cmp_ok(scalar @$_, '<', @stacks / 2, 'which is a third of all') for @in_turn;
+is_deeply([ sort grep { !/build$/ } listed(@$_, 'stacks') ], \@stacks, "@$_: all of them") for [ '--all', '--whole' ], [];
+is_deeply([ listed('--all', '--only', 'rust') ], [ 'stacks/build', 'stacks/rust' ], 'a name: without a turn');
 is_deeply([ glob("$scratch/*") ], [], 'nothing is left');
 
 done_testing();
