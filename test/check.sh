@@ -88,7 +88,8 @@ and without any: ${DEFAULT[*]}.
                     written to it
   --all             with each of ${SUPPORTED[*]}; but each script with one of them,
                     by turns, unless its head says that much depends on the major;
-                    and, by turns of commits, a third of stacks and one of packages
+                    and, by turns of commits (or SNOWFLAKE_TURN=0, 1, 2), a third of
+                    stacks and one of packages
   --whole           leave nothing out: each script with each major, millions of rows
   --only NAME,...   only these tests: a TAP script such as 003_spilling, an SQL or
                     isolation test such as mint, or a name as it is printed, 17/regress
@@ -100,8 +101,8 @@ and without any: ${DEFAULT[*]}.
                     seconds), and give each fuzzer and sqlsmith a quarter of it
                     (default: fifteen seconds); search in memory what takes longer, and
                     so long in schedules (default: 1); with --only 090_plain, let its
-                    storm last so long; make mutants so long in each room (default:
-                    until 20 compile)
+                    storm last so long; begin mutants so long in each room
+                    (default: until 20 compile)
   --seed N          soak with this order of faults, ask twins these queries, perturb
                     with these pauses, begin schedules with this one, make these
                     mutants (default: 1)
@@ -190,8 +191,8 @@ has_turn() {
     [[ ${turns[10#${number:-0} % ${#turns[@]}]} == "$2" ]]
 }
 
-# Print each Nth line of standard input; the commit decides which, or SNOWFLAKE_TURN.  For what
-# takes a Debian of its own, with --all: that takes longest, and few changes touch it.
+# With --all, print each Nth line of standard input; the commit decides which, or SNOWFLAKE_TURN.
+# For tests that need a Debian of their own: they take longest, and few changes touch them.
 take_turns() {
     local every=1 commit turn
     [[ ! $all || $whole || $only ]] || every=$1
@@ -520,8 +521,9 @@ places() { printf '%s\n' "${names[@]}" | sed -n 's,/.*,,p' | uniq; }
 
 # The order of tests, for prove: what scripts wait for begins first; a place is built
 # first, and pg_regress wants a directory that scripts do not; all else at the same time.
-# Of what can begin, prove takes what stands by itself, and then the lists in their order:
-# tests without a place are a list, after the places that are downloaded.
+# Of what can begin, prove takes what stands by itself, and then the lists in their order.
+# Tests without a place are a list, before the first major that this machine has: so what is
+# downloaded begins earlier.
 write_rules() {
     local place name alone='  - par:
       - "*"'
@@ -596,15 +598,15 @@ main() {
     done
     choose_majors
     choose_tests
+    check_numbers
     if [[ $list ]]; then
         printf '%s\n' "${names[@]}"
         exit
     fi
     if needs_root; then
         can_be_root || die 'another Debian needs root here, or sudo'
-        exec sudo -- env SNOWFLAKE_ROOTS="${SNOWFLAKE_ROOTS-}" "$0" "$@"
+        exec sudo -- env SNOWFLAKE_ROOTS="${SNOWFLAKE_ROOTS-}" SNOWFLAKE_TURN="${SNOWFLAKE_TURN-}" "$0" "$@"
     fi
-    check_numbers
     install_all
     announce
     RUN=$(mktemp -d /var/tmp/snowflake.XXXXXX)

@@ -15,7 +15,7 @@
 # The environment says:
 #
 #   SNOWFLAKE_SEED             which mutants
-#   SNOWFLAKE_LONG             minutes for each room, in which as many are tried as can be
+#   SNOWFLAKE_LONG             minutes for each room, in which as many begin as can
 #   SNOWFLAKE_MUTANTS          else so many in each room that compile: 20
 #   SNOWFLAKE_MUTANTS_STATE    a directory for what is known: mutants, seconds of tests, lines
 #                              that they reach.  What is known is not tried again, but a
@@ -143,7 +143,7 @@ sub may_reach
 	my $file = ($reached{$test} //= load_coverage($test))->{ $mutant->{file} };
 	my ($above, $below) = (($mutant->{line}) x 2);
 
-	return 1 if !$file || $file->{sum} ne sum_of($mutant->{file});
+	return 1 if !$file || $file->{sum} ne md5_hex($mutant->{file}, right($mutant->{file}));
 	my $lines = $file->{lines};
 	$above-- while $above > 0 && !exists $lines->{$above};
 	my $last = max(keys %$lines);
@@ -232,26 +232,39 @@ sub is_installed
 # The sources to make again after a change of a file.
 sub sources_of { my ($file) = @_; return $file =~ /\.h$/ ? glob('src/*.c src/lease/*.c') : $file =~ /\.c$/ ? $file : () }
 
-# The fault of Faults.pm that a mutant is, if the step memory finds that.
-sub known_fault
-{
-	my ($mutant, $text) = @_;
-
-	for my $fault (grep { $_->{finder} eq 'memory' && $_->{edits}[0]{file} eq $mutant->{file} } faults())
-	{
-		my %planted = eval { planted($fault) } or next;
-		return $fault->{name} if normal($planted{ $mutant->{file} } // '') eq normal($text);
-	}
-	return;
-}
-
 my %right;    # file => its text without a mutant
 my $in_place = {};    # file => its text, of those that have a mutant now
 my $built = '';    # the way in which the library is built for that
 
 sub right { my ($file) = @_; return $right{$file} //= slurp($file) }
 
-# Files and their texts, with mutants.  A mutant may have less lines, so the last comes first.
+END { my $status = $?; spurt($_, right($_)) for keys %$in_place; $? = $status }
+
+# The fault of Faults.pm that a mutant is, if the step memory finds that.
+my @memory_faults;
+
+sub known_fault
+{
+	my ($mutant) = @_;
+	my $file = $mutant->{file};
+	my $text = normal(texts_with($mutant)->{$file});
+
+	return (map { $_->{name} } grep { $_->{file} eq $file && $_->{text} eq $text } @memory_faults)[0];
+}
+
+sub learn_memory_faults
+{
+	for my $fault (grep { $_->{finder} eq 'memory' } faults())
+	{
+		my $file = $fault->{edits}[0]{file};
+		my %planted = eval { planted($fault) } or next;
+		push @memory_faults, { name => $fault->{name}, file => $file, text => normal($planted{$file} // '') };
+	}
+	return;
+}
+
+# Files and their texts, with mutants.  A mutant can make a file shorter, so the last line
+# comes first.
 sub texts_with
 {
 	my %text;
@@ -260,7 +273,7 @@ sub texts_with
 	return \%text;
 }
 
-# Build for a test with these mutants, and no others.  Gives what went wrong.
+# Build for a test with these mutants, and no others.  Gives the error, or an empty text.
 sub build_with
 {
 	my ($test, @mutants) = @_;
@@ -268,10 +281,12 @@ sub build_with
 	my @changed = grep { ($texts->{$_} // right($_)) ne ($in_place->{$_} // right($_)) } keys %{ { %$texts, %$in_place } };
 
 	return '' if $built eq way_of($test) && !@changed;
-	spurt($_, $texts->{$_} // right($_)) for @changed;
 	my %sources = map { $_ => 1 } map { sources_of($_) } @changed;
+	($in_place, $built) = ({ %$in_place, %$texts }, '');
+	spurt($_, $texts->{$_} // right($_)) for @changed;
+	$in_place = $texts;
 	my $error = build_for($test, sort keys %sources);
-	($in_place, $built) = ($texts, $error eq '' ? way_of($test) : '');
+	$built = way_of($test) if $error eq '';
 	return $error;
 }
 
@@ -312,7 +327,7 @@ sub tests_in_order
 {
 	my ($mutant, $tests) = @_;
 	my ($file, $text) = ($mutant->{file}, right($mutant->{file}));
-	my @tests = grep { !$left_out{$_} && may_reach($_, $mutant) } @$tests;
+	my @tests = grep { may_reach($_, $mutant) } @$tests;
 	my %names = map { $_ => names_function($_, $mutant, $text) } @tests;
 	my %share = share_of_file($file, @tests);
 	my %found;
@@ -322,7 +337,8 @@ sub tests_in_order
 	return sort { $names{$b} <=> $names{$a} || $worth{$b} <=> $worth{$a} } @tests;
 }
 
-# What a test finds wrong with mutants that compile; it passes without them.
+# Run a test with mutants that compile.  Gives what fails; undefined: it passes, or fails
+# without them as well.
 sub failure_with
 {
 	my ($test, @mutants) = @_;
@@ -333,35 +349,39 @@ sub failure_with
 	return if !defined $failure;
 	$passes = recall('passes');
 	return $failure if $passes->{"$all_sum $test"};
-	build_with($test);
+	my $error = build_with($test);
+	die "without a mutant: $error\n" if $error ne '';
 	return passes($test) ? $failure : undef;
 }
 
-# What the first tests say of a mutant: a verdict, and why.  Without a verdict it is open, and
-# has the tests that are left, in order.
+# Ask the first tests about a mutant.  Gives a verdict, and why; if none, then the mutant is
+# open, and "left" has the other tests, in order.
 sub judge
 {
-	my ($mutant, $tests) = @_;
-	my $known = known_fault($mutant, texts_with($mutant)->{ $mutant->{file} });
+	my ($mutant) = @_;
+	my $known = known_fault($mutant);
 	my $reason = reason_of_equivalent($mutant);
 	my $spent = 0;
 
 	return ('found', "memory, as $known") if $known;
 	return ('equivalent', $reason) if $reason;
-	my @tests = tests_in_order($mutant, $tests);
+	my @tests = tests_in_order($mutant, $mutant->{tests});
+	return ('not compiling', '') if build_with($tests[0] // '', $mutant) ne '' || $mutant->{file} =~ /\.sql$/ && !is_installed($mutant->{file});
 	return ('alive', 'no test') if !@tests;
-	return ('not compiling', '') if build_with($tests[0], $mutant) ne '' || $mutant->{file} =~ /\.sql$/ && !is_installed($mutant->{file});
 	while (@tests && $spent < $ALONE)
 	{
 		my $test = shift @tests;
-		my $failure = failure_with($test, $mutant);
+		my $failure = $left_out{$test} ? undef : failure_with($test, $mutant);
 		return ('found', name_of($test) . ": $failure") if defined $failure;
 		$spent += $seconds->{$test}[0] // 20 if !$left_out{$test};
 	}
-	die "no test passes without a mutant: is something wrong with this machine?\n" if %left_out && !$spent;
+	die "no test passes without a mutant: is something wrong with this machine?\n" if !$spent;
+	return ('alive', all_tests()) if !@tests;
 	$mutant->{left} = \@tests;
 	return;
 }
+
+sub all_tests { return join(' ', 'all tests', %left_out ? ('but', sort keys %left_out) : ()) }
 
 # Mutants that can be built together: no two change one line.
 sub compatible
@@ -384,14 +404,14 @@ sub compatible
 sub judge_together
 {
 	my ($conclude, @open) = @_;
-	my %rank;    # test => where it stands in the order of the mutant for which it comes first
+	my %rank;    # test => its best place in the orders of these mutants
 
 	for my $mutant (@open)
 	{
 		my @left = @{ $mutant->{left} };
 		$rank{ $left[$_] } = min($rank{ $left[$_] } // $_, $_) for 0 .. $#left;
 	}
-	for my $test (sort { (way_of($b) eq 'ordinary') <=> (way_of($a) eq 'ordinary') || $rank{$a} <=> $rank{$b} } keys %rank)
+	for my $test (sort { (way_of($b) eq 'ordinary') <=> (way_of($a) eq 'ordinary') || $rank{$a} <=> $rank{$b} || $a cmp $b } keys %rank)
 	{
 		my @asked = grep { my $mutant = $_; grep { $_ eq $test } @{ $mutant->{left} } } @open;
 
@@ -403,7 +423,7 @@ sub judge_together
 			@open = grep { $_ != $mutant } @open;
 		}
 	}
-	$conclude->($_, 'alive', 'all tests') for @open;
+	$conclude->($_, 'alive', all_tests()) for @open;
 	return;
 }
 
@@ -476,7 +496,7 @@ sub go_through
 	};
 	my $conclude = sub {
 		my ($mutant, $verdict, $what) = @_;
-		my $seconds = int($mutant->{seconds} + (time() - $mutant->{since}) / ($mutant->{beside} || 1));
+		my $seconds = int($mutant->{seconds} + (time() - $mutant->{began}) / ($mutant->{batch} || 1));
 		remember('mutants', $results, $mutant->{key}, $verdict, $tests_sum, $seconds, $what, $room, $seed, @$mutant{qw(file line operator old new)});
 		print "# $verdict in $seconds s: $mutant->{file}:$mutant->{line}: $mutant->{new} ($what)\n" =~ s/\n(?=.)/ /gr;
 		$count_in->($mutant, $verdict, $what, $seconds);
@@ -488,15 +508,15 @@ sub go_through
 		if (defined $verdict) { $count_in->($mutant, $verdict, $what, $seconds); next }
 		next if $is_known_only;
 		last if $end && time() >= $end;
-		@$mutant{qw(seconds since)} = (0, time());
-		($verdict, $what) = judge($mutant, $mutant->{tests});
+		@$mutant{qw(seconds began)} = (0, time());
+		($verdict, $what) = judge($mutant);
 		if (defined $verdict) { $conclude->($mutant, $verdict, $what); next }
-		$mutant->{seconds} = time() - $mutant->{since};
+		$mutant->{seconds} = time() - $mutant->{began};
 		push @open, $mutant;
 	}
 	for my $batch (compatible(@open))
 	{
-		@$_{qw(since beside)} = (time(), scalar @$batch) for @$batch;
+		@$_{qw(began batch)} = (time(), scalar @$batch) for @$batch;
 		judge_together($conclude, @$batch);
 	}
 	build_with('') if !$is_known_only;
@@ -527,6 +547,7 @@ elsif ($what eq 'coverage')
 }
 else
 {
+	learn_memory_faults();
 	for my $room ($what, @rooms)
 	{
 		is(build_variant('', glob('src/*.c src/lease/*.c')), '', "an ordinary build for $room");
