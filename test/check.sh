@@ -571,7 +571,54 @@ run_tests() {
         prove --merge --formatter Progress --jobs "$JOBS" --exec "bash $SOURCE/test/step.sh" "${names[@]}"
 }
 
-# Copies live in /tmp, or in the other Debians.
+# --- A file system in memory
+
+# Gigabytes of memory that can be filled: of this machine, and of our control group.
+free_gigabytes() {
+    local free limit used dir=/sys/fs/cgroup
+    free=$(awk '/^MemAvailable:/ { print $2 }' /proc/meminfo)
+    read -r limit 2>/dev/null <$dir/memory.max || read -r limit 2>/dev/null <$dir/memory/memory.limit_in_bytes || limit=max
+    read -r used 2>/dev/null <$dir/memory.current || read -r used 2>/dev/null <$dir/memory/memory.usage_in_bytes || used=0
+    if [[ $limit =~ ^[0-9]{1,15}$ ]] && (((limit - used) / 1024 < free)); then
+        free=$(((limit - used) / 1024))
+    fi
+    echo $((free >> 20))
+}
+
+# The tests make and remove a thousand data directories: in memory, that costs the kernel a
+# quarter of the time.  Root begins anew in a namespace of its own, where make_run() has a file
+# system for the copies of the tree; it is gone with the last process, whatever happens.
+move_into_memory() {
+    [[ ! $keep && ! ${SNOWFLAKE_IN_MEMORY-} ]] && ((EUID == 0)) || return 0
+    (($(free_gigabytes) >= 4 + 2 * ${#majors[@]})) || return 0
+    unshare --mount --propagation private mount -t tmpfs snowflake /tmp 2>/dev/null || return 0
+    SNOWFLAKE_IN_MEMORY=yes exec unshare --mount --propagation private "$0" "$@"
+}
+
+# Set RUN, the directory of this run.
+make_run() {
+    RUN=$(mktemp -d /var/tmp/snowflake.XXXXXX)
+    chmod 755 "$RUN"
+    touch "$RUN/copies"
+    [[ ${SNOWFLAKE_IN_MEMORY-} ]] || return 0
+    SNOWFLAKE_COPIES=$(mktemp -d /tmp/snowflake.XXXXXX)
+    export SNOWFLAKE_COPIES
+    mount -t tmpfs -o mode=1777 snowflake "$SNOWFLAKE_COPIES"
+}
+
+# shellcheck disable=SC2317 # called by a trap
+remove_run() {
+    local -a mounted
+    if [[ ${SNOWFLAKE_COPIES-} ]]; then
+        mapfile -t mounted < <(awk -v copies="$SNOWFLAKE_COPIES" -v run="$RUN/" \
+            '$2 == copies || index($2, run) == 1 { print $2 }' /proc/mounts)
+        umount --lazy "${mounted[@]}"
+        rmdir "$SNOWFLAKE_COPIES"
+    fi
+    discard "$RUN"
+}
+
+# Copies live in memory, in /tmp, or in the other Debians.
 # shellcheck disable=SC2317 # called by a trap
 end_tests() {
     local copy
@@ -584,7 +631,7 @@ end_tests() {
     if [[ $keep ]]; then
         say "Kept: $(tr '\n' ' ' <"$RUN/copies")and $RUN"
     else
-        discard "$RUN"
+        remove_run
     fi
 }
 
@@ -597,6 +644,7 @@ main() {
         [[ " ${STEPS[*]} " == *" $step "* ]] || die "unknown step \"$step\"; see --help"
     done
     choose_majors
+    [[ $list ]] || move_into_memory "$@"
     choose_tests
     check_numbers
     if [[ $list ]]; then
@@ -609,9 +657,7 @@ main() {
     fi
     install_all
     announce
-    RUN=$(mktemp -d /var/tmp/snowflake.XXXXXX)
-    chmod 755 "$RUN"
-    touch "$RUN/copies"
+    make_run
     trap 'end_tests; cleanup' EXIT
     run_tests || status=$?
     exit "$status"

@@ -387,7 +387,8 @@ LIBDIR=                         # and its libraries, if they are a copy
 make_copy() {
     local dir
     ROOT=$1
-    dir=$(mktemp -d "$ROOT/tmp/snowflake.XXXXXX")
+    [[ $ROOT ]] || dir=$(mktemp -d "${SNOWFLAKE_COPIES:-/tmp}/snowflake.XXXXXX")
+    [[ ! $ROOT ]] || dir=$(mktemp -d "$ROOT/tmp/snowflake.XXXXXX")
     SCRATCH+=("$dir")
     COPY=${dir#"$ROOT"}
     mkdir "$dir/tree" "$dir/tmp"

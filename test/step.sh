@@ -116,6 +116,7 @@ make_place() {
             "$BUILD_PACKAGES postgresql-$major postgresql-server-dev-$major $TEST_PACKAGES$packages" "${arch[@]}" ||
             skip_all "Debian ${SUITE[$major]} could not be downloaded"
     fi
+    [[ ! $root || ! ${SNOWFLAKE_COPIES-} ]] || mount --bind "$SNOWFLAKE_COPIES" "$root/tmp"
     [[ -z $GIVEN_CONFIG ]] || id postgres >/dev/null 2>&1 || TESTER=nobody
     make_copy "$root"
     echo "${SCRATCH[-1]}" >>"$RUN/copies"

@@ -121,7 +121,7 @@ sub make_debian
 	die "making a Debian needs root\n" if $> != 0;
 	$SIG{$_} = sub { exit(1) } for qw(INT TERM HUP);
 	$ENV{LC_ALL} = 'C';
-	$dir = tempdir('/var/tmp/snowflake-debian.XXXXXX');
+	$dir = tempdir(($ENV{SNOWFLAKE_RUN} || '/var/tmp') . '/snowflake-debian.XXXXXX');
 	chmod(0755, $dir);
 	($log, $user) = ("$dir/log", $name);
 	if (!run(-f $tar ? ('sh', '-c', 'mkdir "$1" && tar -C "$1" -xf "$0"', $tar, "$dir/bare") : (
