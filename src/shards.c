@@ -53,14 +53,14 @@ shards_parse(const char *text, int64 last_shard, bool *mine,
 		const char *element = at;
 		const char *end = at + strcspn(at, ",");
 		int64		first = read_shard(&at);
-		int64		last = first;
+		int64		last = first; /* there is none without a first one */
 
 		if (first >= 0 && *at == '-')
 		{
 			at++;
 			last = read_shard(&at);
 		}
-		if (first < 0 || last < 0 || at != end)
+		if (last < 0 || at != end)
 		{
 			snprintf(error->message, sizeof(error->message),
 					 "\"%s\" is not a shard or a range of shards.",

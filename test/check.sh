@@ -586,7 +586,7 @@ free_gigabytes() {
 }
 
 # The tests make and remove a thousand data directories: in memory, that costs the kernel a
-# quarter of the time.  Root begins anew in a namespace of its own, where make_run() has a file
+# quarter of the time.  Root begins again in a namespace of its own, where make_run() has a file
 # system for the copies of the tree; it is gone with the last process, whatever happens.
 move_into_memory() {
     [[ ! $keep && ! ${SNOWFLAKE_IN_MEMORY-} ]] && ((EUID == 0)) || return 0

@@ -75,7 +75,7 @@ my @ROOMS = (
 				qw(src/decode.c src/layout.[ch] src/layout_text.c src/text_forms.c src/time_operators.c src/shards.[ch] src/sql.[ch] src/errors.[ch]) => [
 					'decode decode_from edges layouts layout_dependents text_forms time_operators type_casts type_io type_operators type_partitions'
 					  . ' type_plans shards shard_ops settings copy history mint',
-					qw(005_settings 053_formats 052_parts 050_history 029_reference 043_failures 062_lease_clocks schedules)
+					qw(005_settings 053_formats 052_parts 050_history 029_reference 043_failures 062_lease_clocks 060_leases schedules)
 				]
 			]
 		]

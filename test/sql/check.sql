@@ -133,6 +133,12 @@ CREATE TABLE endless_2 PARTITION OF endless FOR VALUES FROM (5) TO (MAXVALUE);
 :columns;
 DROP TABLE clicks, endless;
 
+-- of its area, one finding leaves no "ok"
+CREATE TABLE votes (id snowflake PRIMARY KEY DEFAULT snowflake_nextval(), photo snowflake DEFAULT snowflake_nextval() REFERENCES photos);
+:columns;
+DROP TABLE votes;
+:columns;
+
 -- sessions that hold the mark
 BEGIN;
 INSERT INTO photos DEFAULT VALUES;

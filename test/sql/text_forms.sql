@@ -284,6 +284,12 @@ SELECT base, count(*) AS texts, count(*) FILTER (WHERE id IS NOT NULL) > 500 AS 
  GROUP BY base
  ORDER BY base;
 
+-- Behind a text that is too short, a row has what looks like its last digit.
+CREATE TABLE neighbours (short text, digit "char");
+INSERT INTO neighbours SELECT left(snowflake_to_base32(175928847299117063), 12), digit FROM unnest('{0,O,5}'::"char"[]) AS digit;
+SELECT digit, error_of(format('(SELECT snowflake_from_base32(short) FROM neighbours WHERE digit = %L)', digit)) FROM neighbours;
+DROP TABLE neighbours;
+
 -- As people use it: a column to look up by, or only a spelling of the key.
 CREATE TABLE links (
     id   snowflake PRIMARY KEY,

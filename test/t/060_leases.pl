@@ -81,6 +81,7 @@ ok(wait_until($lima, "SELECT lease_until > '$ends'::timestamptz FROM snowflake_l
 is(shards_of(mints_on_each($lima, 1000)), '2,5', 'and minted on');
 $registry->safe_psql('postgres', q(SELECT snowflake_registry_limit('1 day', 1024)));
 is_holding($lima, '2,5,6', 'a limit that is raised');
+wait_for_log($lima, qr/LOG:  this server has leased snowflake shards "2,5-6"\n.*DETAIL:  Before, it had "2,5"\./, 0, 'the log has what it leased, and before');
 change_settings($lima, shards => '2,5');
 is_holding($lima, '2,5', 'as before');
 
