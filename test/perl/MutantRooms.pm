@@ -122,6 +122,15 @@ my @EQUIVALENT = (
 		qr{^src/mark\.c$}, qr/^\s*clear_table\(\);/, qr/if \(false\)/,
 		'the next transaction that is prepared clears the table; until then readers pass over what has ended'
 	],
+	[
+		qr{^src/sessions\.c$}, qr/first_id.*\n.*mark_tick/, qr/mark_tick.*\n.*first_id/,
+		'marks are read from mark_tick alone, and who shows first_id reads it first, so sees no pair that it does not see without'
+	],
+	[ qr{^src/mark\.c$}, qr/LockAcquire\(.*, false, false\)/, qr/, false, true\)/, 'nobody takes one of these locks in a mode that conflicts, so no call waits' ],
+	[
+		qr{^sql/snowflake/(?:layout_change|core)\.sql$}, qr/locktype = 'advisory' AND/, qr/^(?!.*locktype).*objsubid = 24346/,
+		'no other kind of lock has 24346 as objsubid: that is null, small, or the number of a column'
+	],
 	[ qr/\.c$/, qr/\bMaxBackends\b/, qr/index > MaxBackends/, 'no backend has that number' ],
 );
 
