@@ -192,7 +192,7 @@ has_turn() {
 }
 
 # With --all, print each Nth line of standard input; the commit decides which, or SNOWFLAKE_TURN.
-# For tests that need a Debian of their own: they take longest, and few changes touch them.
+# For what takes longest, and few changes touch.
 take_turns() {
     local every=1 commit turn
     [[ ! $all || $whole || $only ]] || every=$1
@@ -231,8 +231,12 @@ majors_before() {
     done | if [[ $whole ]]; then cat; else tail -n 1; fi
 }
 
+# The tests of a major; without any, it is not built.
 list_major() {
     local old
+    local -a users=(regress isolation tap twins integration upgrade)
+    [[ $1 != "${majors[0]}" ]] || users+=(soak fuzz sqlsmith)
+    wants_any "${users[@]}" || return 0
     if [[ $1 == 16 ]] && ! is_here 16; then
         echo 16/build           # says that there is none
         return
@@ -270,19 +274,23 @@ list_mutants() {
     perl "-I$SOURCE/test/perl" -MMutantRooms -e 'print "mutants/$_\n" for rooms(), "table"'
 }
 
+# Tests that need a bare Debian of their own.  That of the package is of one that is released.
+list_bare() {
+    local packaged=15
+    ! wants stacks || list_scripts stacks stacks
+    [[ ${majors[0]} =~ ^(16|19)$ ]] || packaged=${majors[0]}
+    ! wants packages || printf 'packages/%s\n' "$packaged" bookworm-user ${whole:+trixie-root}
+}
+
 # All tests that are wanted.  Places are built, and their tests begin, in this order:
 # compilers of other languages take longest, and packages, and what slows the extension
 # down.  See write_rules() for those that stand alone.
 list_tests() {
-    local step major packaged=15
-    if wants stacks; then
-        echo stacks/build
-        list_scripts stacks stacks | take_turns 3
-    fi
-    if wants packages; then     # of a Debian that is released
-        [[ ${majors[0]} =~ ^(16|19)$ ]] || packaged=${majors[0]}
-        printf 'packages/%s\n' "$packaged" bookworm-user ${whole:+trixie-root} | take_turns 2
-    fi
+    local step major
+    local -a bare
+    mapfile -t bare < <(list_bare | take_turns 6)
+    [[ " ${bare[*]}" != *' stacks/'* ]] || echo stacks/build
+    ((${#bare[@]} == 0)) || printf '%s\n' "${bare[@]}"
     ! wants sanitize || printf 'sanitize/%s\n' build regress isolation reports
     ! wants perturb || list_perturbed
     ! wants schedules || printf 'schedules/%s\n' build schedules
@@ -525,8 +533,7 @@ places() { printf '%s\n' "${names[@]}" | sed -n 's,/.*,,p' | uniq; }
 # Tests without a place are a list, before the first major that this machine has: so what is
 # downloaded begins earlier.
 write_rules() {
-    local place name alone='  - par:
-      - "*"'
+    local place name alone=$'  - par:\n      - "*"'
     printf '%s\n' 'par:' '  - tools'
     for place in $(places); do
         if [[ $alone && $place == [1-9]* ]] && is_here "$place"; then
@@ -598,8 +605,9 @@ move_into_memory() {
 # Set RUN, the directory of this run.
 make_run() {
     RUN=$(mktemp -d /var/tmp/snowflake.XXXXXX)
-    chmod 755 "$RUN"
     touch "$RUN/copies"
+    trap 'end_tests; cleanup' EXIT
+    chmod 755 "$RUN"
     [[ ${SNOWFLAKE_IN_MEMORY-} ]] || return 0
     SNOWFLAKE_COPIES=$(mktemp -d /tmp/snowflake.XXXXXX)
     export SNOWFLAKE_COPIES
@@ -612,7 +620,7 @@ remove_run() {
     if [[ ${SNOWFLAKE_COPIES-} ]]; then
         mapfile -t mounted < <(awk -v copies="$SNOWFLAKE_COPIES" -v run="$RUN/" \
             '$2 == copies || index($2, run) == 1 { print $2 }' /proc/mounts)
-        umount --lazy "${mounted[@]}"
+        ((${#mounted[@]} == 0)) || umount --lazy "${mounted[@]}"
         rmdir "$SNOWFLAKE_COPIES"
     fi
     discard "$RUN"
@@ -658,7 +666,6 @@ main() {
     install_all
     announce
     make_run
-    trap 'end_tests; cleanup' EXIT
     run_tests || status=$?
     exit "$status"
 }

@@ -385,10 +385,9 @@ LIBDIR=                         # and its libraries, if they are a copy
 
 # A copy of the source tree for the unprivileged user, in $COPY/tree of root $1.
 make_copy() {
-    local dir
+    local dir parent=${1:+$1/tmp}
     ROOT=$1
-    [[ $ROOT ]] || dir=$(mktemp -d "${SNOWFLAKE_COPIES:-/tmp}/snowflake.XXXXXX")
-    [[ ! $ROOT ]] || dir=$(mktemp -d "$ROOT/tmp/snowflake.XXXXXX")
+    dir=$(mktemp -d "${parent:-${SNOWFLAKE_COPIES:-/tmp}}/snowflake.XXXXXX")
     SCRATCH+=("$dir")
     COPY=${dir#"$ROOT"}
     mkdir "$dir/tree" "$dir/tmp"

@@ -66,6 +66,9 @@ test_command() {
     return "$status"
 }
 
+# What takes longest: root gives it the processor first.
+go_first() { renice -n -10 -p $$ >/dev/null 2>&1 || true; }
+
 # --- Places
 
 # Make this place, and leave what as_tester() needs for the other tests.
@@ -91,8 +94,7 @@ make_place() {
             packages=" $(sed -n 's/^# Packages: //p' /dev/null $SNOWFLAKE_STACKS | tr '\n' ' ')"
             # shellcheck disable=SC2086
             later=$(sed -n 's/^# Packages of forky: //p' /dev/null $SNOWFLAKE_STACKS | tr '\n' ' ')
-            # This takes longest: root gives it the processor first.
-            renice -n -10 -p $$ >/dev/null 2>&1 || true
+            go_first
             packages+=$later
             # Of the next Debian these, and what only it has
             # shellcheck disable=SC2016 # expanded by mmdebstrap's shell
@@ -437,7 +439,7 @@ case $1 in
     benchmark) test_command 'all topics can be measured' attend bench/run.sh --smoke ;;
     tools) test_command 'what is needed is unpacked, as far as there is any' fetch_tools ;;
     packages/*-*) attend perl test/first_hour.pl "${name%-*}" "${name#*-}" ;;
-    packages/*) attend perl test/packages.pl "$name" "${SUITE[$name]}" ;;
+    packages/*) go_first && attend perl test/packages.pl "$name" "${SUITE[$name]}" ;;
     */build) make_place ;;
     *)
         [[ -f $RUN/$place.place ]] || skip_all "$place could not be built"

@@ -87,7 +87,11 @@ sub remember
 	return;
 }
 
-sub sum_of { return md5_hex(join('', map { $_, slurp($_) } sort @_)) }
+my %right;    # file => its text without a mutant
+
+sub right { my ($file) = @_; return $right{$file} //= slurp($file) }
+
+sub sum_of { return md5_hex(join('', map { $_, right($_) } sort @_)) }
 
 my $tests_sum = sum_of(grep { -f } glob('test/t/*.pl test/sql/*.sql test/specs/*.spec expected/*.out test/perl/*.pm test/shim/*.c'));
 my $results = recall('mutants');    # key => verdict, sum of the tests, seconds, test, mutant
@@ -143,7 +147,7 @@ sub may_reach
 	my $file = ($reached{$test} //= load_coverage($test))->{ $mutant->{file} };
 	my ($above, $below) = (($mutant->{line}) x 2);
 
-	return 1 if !$file || $file->{sum} ne md5_hex($mutant->{file}, right($mutant->{file}));
+	return 1 if !$file || $file->{sum} ne sum_of($mutant->{file});
 	my $lines = $file->{lines};
 	$above-- while $above > 0 && !exists $lines->{$above};
 	my $last = max(keys %$lines);
@@ -232,11 +236,8 @@ sub is_installed
 # The sources to make again after a change of a file.
 sub sources_of { my ($file) = @_; return $file =~ /\.h$/ ? glob('src/*.c src/lease/*.c') : $file =~ /\.c$/ ? $file : () }
 
-my %right;    # file => its text without a mutant
 my $in_place = {};    # file => its text, of those that have a mutant now
 my $built = '';    # the way in which the library is built for that
-
-sub right { my ($file) = @_; return $right{$file} //= slurp($file) }
 
 END { my $status = $?; spurt($_, right($_)) for keys %$in_place; $? = $status }
 

@@ -16,8 +16,7 @@ my $top = "$FindBin::RealBin/../..";
 my $scratch = PostgreSQL::Test::Utils::tempdir();
 local $ENV{TMPDIR} = $scratch;
 
-# What it says after its name.  There is no apt-get to be found, so what would
-# install packages fails in another way.
+# What it says after its name
 sub refuses
 {
 	my ($reason, $script, @arguments) = @_;
@@ -77,17 +76,18 @@ refuses(qr/".*true" is no pg_config: .*/, 'test/check.sh', '--pg-config', '/bin/
 refuses(qr/--quick and --smoke exclude each other/, 'bench/run.sh', '--quick', '--smoke');
 refuses(qr/.*nonsense.*/, 'bench/run.sh', '--only', 'nonsense');
 
-# With --all, three turns have all scripts of test/stacks, each one once.
+# With --all, six turns have all tests that need a bare Debian, each one once.
+my @bare = sort qw(packages/15 packages/bookworm-user), map { m{(stacks/\w+)\.pl$} } glob("$top/test/stacks/*.pl");
 my @in_turn;
-for my $turn (1000 .. 1002)
+for my $turn (1000 .. 1005)
 {
 	local $ENV{SNOWFLAKE_TURN} = $turn;
-	push @in_turn, [ grep { m{^stacks/(?!build$)} } listed('--all', 'stacks') ];
+	push @in_turn, [ grep { !/build$/ } listed('--all', 'stacks', 'packages') ];
 }
-my @stacks = sort map { m{(stacks/\w+)\.pl$} } glob("$top/test/stacks/*.pl");
-is_deeply([ sort map { @$_ } @in_turn ], \@stacks, 'each script of test/stacks has its turn');
-cmp_ok(scalar @$_, '<', @stacks / 2, 'which is a third of all') for @in_turn;
-is_deeply([ sort grep { !/build$/ } listed(@$_, 'stacks') ], \@stacks, "@$_: all of them") for [ '--all', '--whole' ], [ '--pg', '15' ];
+is_deeply([ sort map { @$_ } @in_turn ], \@bare, 'each test that needs a bare Debian has its turn');
+cmp_ok(scalar @$_, '<=', @bare / 6 + 1, 'which is a sixth of all') for @in_turn;
+is_deeply([ sort grep { !/build$/ } listed('--pg', '15', 'stacks', 'packages') ], \@bare, '--pg 15: all of them');
+is_deeply([ sort grep { !/build$/ } listed('--all', '--whole', 'stacks', 'packages') ], [ sort @bare, 'packages/trixie-root' ], '--whole: and one more');
 is_deeply([ listed('--all', '--only', 'rust', 'stacks') ], [ 'stacks/build', 'stacks/rust' ], 'a name: without a turn');
 is_deeply([ glob("$scratch/*") ], [], 'nothing is left');
 

@@ -51,18 +51,19 @@ SQL
 	return (($after - $before) * 1000 / POSIX::sysconf(POSIX::_SC_CLK_TCK()), $kb);
 }
 
+# in turns, until half a second is measured: the server counts hundredths
+my ($ours, $theirs) = ('snowflake_history(created_at, 9)', 'row_number()');
 my (%ms, %kb);
-for (1 .. 3)
+until (($ms{$theirs} // 0) > 500)
 {
-	for my $function ('row_number()', 'snowflake_history(created_at, 9)')
+	for my $function ($ours, $theirs)
 	{
 		my ($ms, $kb) = measure($function);
 
-		$ms{$function} = $ms if $ms < ($ms{$function} // $ms + 1);
+		$ms{$function} += $ms;
 		$kb{$function} = $kb if $kb > ($kb{$function} // 0);
 	}
 }
-my ($ours, $theirs) = ('snowflake_history(created_at, 9)', 'row_number()');
 note(sprintf('%d rows: %s %.0f ms and %d kB, %s %.0f ms and %d kB', $rows, map { ($_, $ms{$_}, $kb{$_}) } $ours, $theirs));
 cmp_ok($ms{$ours}, '<', 2 * $ms{$theirs}, 'it takes less than twice the time of row_number()');
 cmp_ok($kb{$ours}, '<', $kb{$theirs} + 8 * 1024, 'and no more memory, but for 8 MB');
