@@ -4,13 +4,13 @@
 #   mutants.pl table               what is known of all rooms, with this seed
 #   mutants.pl coverage ROOM...    learn which lines each test of these rooms reaches
 #
-# test/perl/Mutants.pm makes a mutant, test/perl/MutantRooms.pm has the rooms, their tests,
-# and the mutants that nothing can tell from the original.  A mutant lives if all tests pass
-# that may reach its line.  Of SQL, those come first that name the line's function; then those
-# that reach most lines of the file which few others reach, in the least time.  A test that
-# fails with a mutant has to pass without it, or it is left out.  Barriers and rare orders
-# are the business of the step memory: a mutant that is a fault of test/perl/Faults.pm which
-# that finds is found.
+# test/perl/Mutants.pm makes a mutant, test/perl/MutantRooms.pm has the rooms, their tests, and
+# the mutants that nothing can tell from the original.  A mutant lives if all tests of its room
+# pass that may reach its line; if none does, those of other rooms.  Of SQL, those come first
+# that name the line's function; then those that reach most lines of the file which few others
+# reach, in the least time.  A test that fails with a mutant has to pass without it, or it is
+# left out.  Barriers and rare orders are the business of the step memory: a mutant that is a
+# fault of test/perl/Faults.pm which that finds is found.
 #
 # The environment says:
 #
@@ -32,7 +32,7 @@ use Digest::MD5 qw(md5_hex);
 use Faults;
 use File::Path qw(make_path);
 use JSON::PP;
-use List::Util qw(max min sum);
+use List::Util qw(max min sum uniq);
 use MutantRooms;
 use Mutants;
 use Test::More;
@@ -319,10 +319,12 @@ sub share_of_file
 	return %share;
 }
 
+sub tests_of_rooms { return sort { $a cmp $b } uniq(map { @{ $_->[1] } } map { files_and_tests($_) } @_) }
+
 # A test, as a verdict names it.
 sub name_of { my ($test) = @_; return $test =~ / .* / ? 'SQL' : $test }
 
-# The tests that may reach a mutant.  Those that name its function come first; then those that
+# Of these tests, those that may reach a mutant.  Those that name its function come first; then those that
 # have the greatest share of its file, and found most in it, for each second that they take.
 sub tests_in_order
 {
@@ -367,6 +369,7 @@ sub judge
 	return ('found', "memory, as $known") if $known;
 	return ('equivalent', $reason) if $reason;
 	my @tests = tests_in_order($mutant, $mutant->{tests});
+	@tests = tests_in_order($mutant, [ grep { way_of($_) eq 'ordinary' } tests_of_rooms(rooms()) ]) if !@tests;
 	return ('not compiling', '') if build_with($tests[0] // '', $mutant) ne '' || $mutant->{file} =~ /\.sql$/ && !is_installed($mutant->{file});
 	return ('alive', 'no test') if !@tests;
 	while (@tests && $spent < $ALONE)
@@ -533,9 +536,7 @@ if ($what eq 'table')
 }
 elsif ($what eq 'coverage')
 {
-	my %tests;
-	$tests{$_} = 1 for grep { way_of($_) eq 'ordinary' } map { @{ $_->[1] } } map { files_and_tests($_) } @rooms ? @rooms : rooms();
-	my @missing = grep { !-e "$state/coverage/" . s/\W/_/gr } sort keys %tests;
+	my @missing = grep { way_of($_) eq 'ordinary' && !-e "$state/coverage/" . s/\W/_/gr } tests_of_rooms(@rooms ? @rooms : rooms());
 	my $end = time() + 60 * ($minutes || 1000);
 
 	is(build_variant("--coverage -O0 -fprofile-update=atomic -include $top/test/hard/dump.h", glob('src/*.c src/lease/*.c')), '', 'a build for gcov');

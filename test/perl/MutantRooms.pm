@@ -64,7 +64,7 @@ my @ROOMS = (
 			[
 				qw(src/server.[ch] src/identity.[ch] src/accept.c src/module.c src/settings.[ch]) => [
 					'settings security layouts mint', qw(018_layout_record 005_settings 072_damaged_records 032_clone 016_backup_without_file 014_layout_change
-					  009_horizon_file 008_promotion 015_recovery 036_versions 043_failures 087_check 101_states 061_lease_places)
+					  009_horizon_file 008_promotion 015_recovery 036_versions 043_failures 071_registry_hosts 087_check 101_states 061_lease_places)
 				]
 			]
 		]
