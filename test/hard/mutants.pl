@@ -6,11 +6,11 @@
 #
 # test/perl/Mutants.pm makes a mutant, test/perl/MutantRooms.pm has the rooms, their tests, and
 # the mutants that nothing can tell from the original.  A mutant lives if all tests of its room
-# pass that may reach its line; if none does, those of other rooms.  Of SQL, those come first
-# that name the line's function; then those that reach most lines of the file which few others
-# reach, in the least time.  A test that fails with a mutant has to pass without it, or it is
-# left out.  Barriers and rare orders are the business of the step memory: a mutant that is a
-# fault of test/perl/Faults.pm which that finds is found.
+# pass that may reach its line, and those of other rooms that do, if they are few.  Of SQL, those
+# come first that name the line's function; then those that reach most lines of the file which
+# few others reach, in the least time.  A test that fails with a mutant has to pass without it,
+# or it is left out.  Barriers and rare orders are the business of the step memory: a mutant that
+# is a fault of test/perl/Faults.pm which that finds is found.
 #
 # The environment says:
 #
@@ -41,6 +41,7 @@ use Variant;
 
 my $SHARE = 0.9;    # of the mutants have to be found
 my $ALONE = 120;    # seconds of tests that are run with each mutant alone
+my $FEW = 5;    # tests of other rooms are asked as well
 my @VERDICTS = ('found', 'alive', 'equivalent', 'not compiling');
 
 # As for faults.pl; and nothing that a test waits for takes so long.
@@ -140,19 +141,32 @@ sub load_coverage
 	return \%files;
 }
 
-# A line that is the middle of a statement counts as the lines with code beside it.
-sub may_reach
+# Does a test reach a mutant's line?  Undefined: that is not known.  A line that is the middle
+# of a statement counts as the lines with code beside it.
+sub reaches
 {
 	my ($test, $mutant) = @_;
 	my $file = ($reached{$test} //= load_coverage($test))->{ $mutant->{file} };
 	my ($above, $below) = (($mutant->{line}) x 2);
 
-	return 1 if !$file || $file->{sum} ne sum_of($mutant->{file});
+	return if !$file || $file->{sum} ne sum_of($mutant->{file});
 	my $lines = $file->{lines};
 	$above-- while $above > 0 && !exists $lines->{$above};
 	my $last = max(keys %$lines);
 	$below++ while $below < $last && !exists $lines->{$below};
-	return grep { $_ } @$lines{ $above, $below };
+	return (grep { $_ } @$lines{ $above, $below }) ? 1 : 0;
+}
+
+# The tests that may reach a mutant: those of its room, and of other rooms those that are known
+# to, if these are few, as the line is their business, or if there are no others.
+sub tests_of_mutant
+{
+	my ($mutant) = @_;
+	my @tests = grep { reaches($_, $mutant) // 1 } @{ $mutant->{tests} };
+	my %own = map { $_ => 1 } @{ $mutant->{tests} };
+	my @others = grep { !$own{$_} && reaches($_, $mutant) } tests_of_rooms(rooms());
+
+	return (@tests, !@tests || @others <= $FEW ? @others : ());
 }
 
 sub learn_coverage
@@ -324,13 +338,13 @@ sub tests_of_rooms { return sort { $a cmp $b } uniq(map { @{ $_->[1] } } map { f
 # A test, as a verdict names it.
 sub name_of { my ($test) = @_; return $test =~ / .* / ? 'SQL' : $test }
 
-# Of these tests, those that may reach a mutant.  Those that name its function come first; then those that
+# The tests that may reach a mutant.  Those that name its function come first; then those that
 # have the greatest share of its file, and found most in it, for each second that they take.
 sub tests_in_order
 {
-	my ($mutant, $tests) = @_;
+	my ($mutant) = @_;
 	my ($file, $text) = ($mutant->{file}, right($mutant->{file}));
-	my @tests = grep { may_reach($_, $mutant) } @$tests;
+	my @tests = tests_of_mutant($mutant);
 	my %names = map { $_ => names_function($_, $mutant, $text) } @tests;
 	my %share = share_of_file($file, @tests);
 	my %found;
@@ -368,8 +382,7 @@ sub judge
 
 	return ('found', "memory, as $known") if $known;
 	return ('equivalent', $reason) if $reason;
-	my @tests = tests_in_order($mutant, $mutant->{tests});
-	@tests = tests_in_order($mutant, [ grep { way_of($_) eq 'ordinary' } tests_of_rooms(rooms()) ]) if !@tests;
+	my @tests = tests_in_order($mutant);
 	return ('not compiling', '') if build_with($tests[0] // '', $mutant) ne '' || $mutant->{file} =~ /\.sql$/ && !is_installed($mutant->{file});
 	return ('alive', 'no test') if !@tests;
 	while (@tests && $spent < $ALONE)

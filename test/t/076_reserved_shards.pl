@@ -45,7 +45,7 @@ $standby->start;
 fails_with($standby, history(1023), '55000', qr/it is not known whether shard 1023 is reserved\n.*This server is a standby.*\nHINT:  Make the ids on the primary/s, 'on a standby');
 $standby->stop;
 
-# --- more than the registry can tell; and no answer
+# --- a long list, and no answer
 $registry->safe_psql('postgres', q(SELECT snowflake_registry_reserve(2 * n + 2, 'every other one') FROM generate_series(1, 510) AS n));
 is($paris->safe_psql('postgres', history(4)), 't', 'a long list');
 $registry->stop;
@@ -82,5 +82,19 @@ is($another->safe_psql('postgres', 'SELECT not_before FROM snowflake_registry_su
 ok(wait_until($tokyo, "SELECT state = 'held' AND lease_until > '$until' FROM snowflake_lease_status()"), 'then it has leases of the other registry');
 is_holding($tokyo, '1,3', 'of the same shards');
 ok(mints($tokyo, 100), 'and mints');
+$tokyo->stop;
+
+# --- more than the registry can tell: no guess, until it is less
+my $wide = new_registry('wide');
+my $oslo = leasing_server('oslo', $wide, 'auto:1', '1min',
+	conf => "snowflake.layout = 'epoch=2024-01-01 unit=1ms fields=timestamp:41,shard:16,sequence:6'\n");
+is(held_shards($oslo), 0, 'a server with 65,536 shards');
+$wide->safe_psql('postgres', q(SELECT snowflake_registry_reserve(2 * n + 10, 'every other one') FROM generate_series(1, 2000) AS n));
+fails_with($oslo, history($_), '54000',
+	qr/it is not known whether shard $_ is reserved\n.*The registry has reserved more shards than it can tell\.\nHINT:  Reserve shards that follow each other\./, "shard $_, with too many to tell")
+  for 12, 13;
+is(held_shards($oslo), 0, 'and leases go on');
+$wide->safe_psql('postgres', q(SELECT snowflake_registry_unreserve(2 * n + 10) FROM generate_series(1001, 2000) AS n));
+is($oslo->safe_psql('postgres', history(12)), 't', 'fewer are told');
 
 done_testing();
