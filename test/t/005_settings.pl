@@ -146,8 +146,11 @@ is( $node->safe_psql('postgres', "SELECT snowflake_timestamp(id) BETWEEN now() -
 
 # A tick of 1 us and an epoch before 2000: the last tick is the last int64.
 restart_with_layout($node, 'epoch=1970-01-01 unit=1us fields=timestamp:51,shard:6,sequence:6');
-is( $node->safe_psql('postgres', "SELECT id < 'infinity'::timestamptz, id >= 'infinity'::timestamptz, id > '294276-12-31 23:59:59.999999Z'::timestamptz FROM (VALUES (5::snowflake)) AS t (id)"),
-	't|f|f', 'no id is made at the end of time, in the finest of layouts');
+for my $ids ('(VALUES (5::snowflake)) AS t (id)', "(SELECT '5'::snowflake AS id OFFSET 0) AS t")    # folded, and as a range of ids
+{
+	is($node->safe_psql('postgres', "SELECT id < 'infinity'::timestamptz, id >= 'infinity'::timestamptz, id > '294276-12-31 23:59:59.999999Z'::timestamptz FROM $ids"),
+		't|f|f', "no id is made at the end of time, in the finest of layouts: $ids");
+}
 
 # A tick of 1 s: there are ids of the server's last second, and of later ones, which are infinite.
 restart_with_layout($node, 'epoch=2024-01-01 unit=1s fields=timestamp:42,shard:8,sequence:11');
