@@ -126,6 +126,10 @@ my @EQUIVALENT = (
 		qr{^src/sessions\.c$}, qr/first_id.*\n.*mark_tick/, qr/mark_tick.*\n.*first_id/,
 		'marks are read from mark_tick alone, and who shows first_id reads it first, so sees no pair that it does not see without'
 	],
+	[
+		qr{^src/sessions\.c$}, qr/last_id.*\n.*minted/, qr/minted.*\n.*last_id/,
+		'the slot is nobody\'s meanwhile; who found its last session there reads minted first, so sees no pair that it does not see without'
+	],
 	[ qr{^src/mark\.c$}, qr/LockAcquire\(.*, false, false\)/, qr/, false, true\)/, 'nobody takes one of these locks in a mode that conflicts, so no call waits' ],
 	[
 		qr{^sql/snowflake/(?:layout_change|core)\.sql$}, qr/locktype = 'advisory' AND/, qr/^(?!.*locktype).*objsubid = 24346/,
