@@ -135,6 +135,14 @@ my @EQUIVALENT = (
 		qr{^sql/snowflake/(?:layout_change|core)\.sql$}, qr/locktype = 'advisory' AND/, qr/^(?!.*locktype).*objsubid = 24346/,
 		'no other kind of lock has 24346 as objsubid: that is null, small, or the number of a column'
 	],
+	[
+		qr{^src/lease/conninfo\.c$}, qr/count < MAX_OPTIONS - 1/, qr/options->keyword != NULL && (?:count <= MAX_OPTIONS - 1|true);/,
+		'libpq has about 50 options, so the room for 100 is never full'
+	],
+	[
+		qr{^src/lease/lease_table\.c$}, qr/opens = is_on_disk && has_to_open\(\)/, qr/true && has_to_open\(\)/,
+		'before all is on disk the table has only what it had, and what it counted of that was opened then, or is closed and dropped now'
+	],
 	[ qr/\.c$/, qr/\bMaxBackends\b/, qr/index > MaxBackends/, 'no backend has that number' ],
 );
 

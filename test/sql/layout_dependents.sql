@@ -90,7 +90,10 @@ CREATE VIEW days AS SELECT day(id), name FROM plain;
 CREATE VIEW names AS SELECT name FROM days;
 CREATE MATERIALIZED VIEW counts AS SELECT name, count(*) FROM names GROUP BY name;
 CREATE VIEW urls AS SELECT url FROM photos;
+-- what is of another extension is shown, too
+ALTER EXTENSION plpgsql ADD VIEW days;
 SELECT object, uses, remedy FROM found WHERE object !~ 'photos|young';
+ALTER EXTENSION plpgsql DROP VIEW days;
 
 -- Rows in partitions, also in those by an expression: by the size of their
 -- files, which rows that are gone leave behind until VACUUM.

@@ -24,6 +24,7 @@ INSERT INTO layouts VALUES
     ('fields=timestamp:30,sequence:20,worker:3,process:3 unit=1s   epoch=2024-02-29'),
     ('epoch=2020-06-01T12:34:56.000789Z unit=250us fields=timestamp:50,sequence:13'),
     ('epoch=0 unit=7s fields=timestamp:40,shard:23'),
+    ('epoch=2023-01-01 unit=1s fields=timestamp:31,shard:31,sequence:1'),
     ('epoch=1999-01-01T00:00:00.5Z unit=1us fields=timestamp:53,node:5,sequence:6'),
     ('epoch=2024-01-01 unit=1ms fields=timestamp:42,shard:10,sequence:12');
 

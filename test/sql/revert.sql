@@ -99,7 +99,11 @@ SELECT snowflake_revert('clicks', 'id');
 CREATE DOMAIN click_id AS snowflake;
 CREATE TABLE with_domain (id click_id DEFAULT snowflake_nextval());
 SELECT snowflake_revert('with_domain', 'id');
-DROP TABLE films, stars, likes, clicks, with_domain;
+-- a reference whose default mints: that is dropped, not turned into a sequence
+CREATE TABLE extras (film snowflake DEFAULT snowflake_nextval() REFERENCES films);
+SELECT snowflake_revert('extras', 'film');
+SELECT step, statement FROM snowflake_dependents() WHERE object ~ '^default .*(films|extras)';
+DROP TABLE films, stars, likes, clicks, with_domain, extras;
 DROP DOMAIN click_id, film_id;
 
 -- a table of another role, and who may insert there

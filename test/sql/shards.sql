@@ -31,6 +31,13 @@ SELECT snowflake_nextval(6);
 SELECT state, message, detail, hint FROM error_of('SELECT snowflake_nextval(6)');
 SELECT state, message FROM error_of('SELECT snowflake_nextval(1024)');
 
+-- the last one
+SET snowflake.shards = '1022-1023';
+SELECT next_shard(), snowflake_shard(snowflake_nextval(1023));
+SET snowflake.shards = '1023';
+SELECT next_shard();
+SET snowflake.shards = '5';
+
 -- what is refused mints nothing
 SELECT snowflake_nextval() AS last \gset
 SELECT state FROM error_of('SELECT snowflake_nextval(6)');

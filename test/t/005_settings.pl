@@ -117,7 +117,7 @@ for my $call (
 	'snowflake_nextval(1)', 'snowflake_nextval()', 'snowflake_lastval()',
 	'snowflake_decode(1)', 'snowflake_fields(1)', 'snowflake_timestamp(1)',
 	'snowflake_shard(1)', 'snowflake_sequence(1)', 'snowflake_encode(now(), 1, 1)',
-	'snowflake_floor(now())', 'snowflake_ceil(now())', '1::snowflake::timestamptz')
+	'snowflake_floor(now())', 'snowflake_ceil(now())', '1::snowflake::timestamptz', q(snowflake_probe('worker')))
 {
 	fails_with($node, "SELECT $call", '55000',
 		qr/snowflake must be loaded via "shared_preload_libraries".*HINT:  Add "snowflake" to "shared_preload_libraries" in postgresql\.conf and restart/s,

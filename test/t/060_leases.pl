@@ -82,6 +82,7 @@ is(shards_of(mints_on_each($lima, 1000)), '2,5', 'and minted on');
 $registry->safe_psql('postgres', q(SELECT snowflake_registry_limit('1 day', 1024)));
 is_holding($lima, '2,5,6', 'a limit that is raised');
 wait_for_log($lima, qr/LOG:  this server has leased snowflake shards "2,5-6"\n.*DETAIL:  Before, it had "2,5"\./, 0, 'the log has what it leased, and before');
+is(join(' ', slurp_file($lima->logfile) =~ /LOG:  this server has leased snowflake shards (".*")\n.*DETAIL:  Before, it had \1\./g), '', 'and nothing where that is the same');
 change_settings($lima, shards => '2,5');
 is_holding($lima, '2,5', 'as before');
 
@@ -242,6 +243,15 @@ WHERE n NOT IN (SELECT shard FROM snowflake_registry_leases WHERE NOT free)
 SQL
 my $late = leasing_server('late', $registry, 'auto', '4s');
 fails_with($late, $nextval, '55006', qr/no shard is free in the registry\n.*The next shard is free at \d/s, 'no shard is free');
+# pauses that double without end would be 8 s by the fifth call
+my @answers;
+ok( wait_for(
+		sub {
+			my $answer = $late->safe_psql('postgres', 'SELECT extract(epoch FROM last_answer) FROM snowflake_lease_status()');
+			push @answers, $answer if !@answers || $answer != $answers[-1];
+			return @answers > 4 && $answers[-1] - $answers[-2] < 5;
+		}),
+	'with a short lease the pauses between its calls stay short') or diag("@answers");
 $paris->stop;
 ok(wait_until($late, q(SELECT state = 'held' FROM snowflake_lease_status())), 'until one is');
 ok(mints($late, 10), 'and minting begins by itself');

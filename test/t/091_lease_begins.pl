@@ -36,5 +36,13 @@ for my $source ('', split(/\n/, $paris->safe_psql('postgres', q{SELECT unnest(en
 	like($err, qr/and the clock is at .*, (?:59 min 5\d|60 min \d) s ahead of the registry's|invalid value for parameter/, 'and of which other one');
 }
 set_clock($paris, 0);
+
+# a lease is over at its end, and not only after it
+change_settings($paris, lease => '1h');
+ok(wait_until($paris, q(SELECT lease_until > now() + interval '50 min' FROM snowflake_lease_status())), 'a longer lease');
+my $end = $paris->safe_psql('postgres', 'SELECT extract(epoch FROM lease_until) FROM snowflake_lease_status()');
+replace_file($paris->basedir . '/clock', "\@$end\n");
+is($paris->safe_psql('postgres', 'SELECT last_error FROM snowflake_horizon()'), "clock is 0 ms ahead of the lease of this server's shards", 'the clock stands at its end');
+set_clock($paris, 0);
 $_->stop for $paris, $registry;
 done_testing();
