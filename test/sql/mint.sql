@@ -195,6 +195,19 @@ SELECT snowflake_lastval();
 SELECT snowflake_nextval(1023) > :last AS greater;
 SELECT snowflake_lastval() > :last AS defined;
 
+-- with one shard of its own a session holds the mark for that, with several for all
+SET snowflake.shards = '8';
+BEGIN;
+SELECT snowflake_nextval() > :last AS greater;
+SELECT shard FROM snowflake_unsettled WHERE pid = pg_backend_pid();
+COMMIT;
+SET snowflake.shards = '8-9';
+BEGIN;
+SELECT snowflake_nextval() > :last AS greater;
+SELECT shard IS NULL AS of_all FROM snowflake_unsettled WHERE pid = pg_backend_pid();
+COMMIT;
+RESET snowflake.shards;
+
 DROP TABLE photos, rows, burst, ticks, kept, big, together;
 DROP FUNCTION error_of, order_of;
 DROP EXTENSION snowflake;

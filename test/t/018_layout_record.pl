@@ -59,6 +59,7 @@ my $node = new_server('holder', init => { allows_streaming => 1 }, conf => '');
 $node->safe_psql('postgres', by_shard('photos', 3) . "INSERT INTO photos VALUES ($ID)");
 set_layout($node, 'sonyflake');
 refuses($node, 'a server that never minted');
+ok(wait_for(sub { slurp_file($node->logfile) =~ /LOG:  this server has another layout than "snowflake\.layout"\n.*DETAIL:  "snowflake\.layout" is / }), 'the log says so, too');
 is($node->safe_psql('postgres', 'SELECT horizon IS NULL AND incarnation IS NOT NULL FROM snowflake_horizon()'),
 	't', 'it has an incarnation, and no horizon');
 set_layout($node, 'twitter');

@@ -36,6 +36,7 @@ is($node->safe_psql('postgres', 'SELECT last_error FROM snowflake_horizon()'), '
 unlink $file or die;
 ok(mints_at_last($node, 'SELECT snowflake_nextval()') > 0, 'it can be logged again: ids are minted');
 ok(wait_until($node, 'SELECT last_error IS NULL FROM snowflake_horizon()'), 'and there is no trouble');
+is(scalar(() = slurp_file($node->logfile) =~ /LOG:  cannot mint snowflake ids: /g), 1, 'the log has told it once');
 unlike(slurp_file($node->logfile), qr/XLogBeginInsert was already called/, 'the attempt that failed left nothing');
 
 done_testing();

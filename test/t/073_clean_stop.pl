@@ -76,6 +76,22 @@ my $pid = $node->safe_psql('postgres', $worker);
 is($node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)"), 't', 'it can be ended');
 ok(wait_until($node, "SELECT coalesce(bool_or(pid <> $pid), false) FROM ($worker) AS w"), 'and is back');
 like($node->safe_psql('postgres', 'SELECT snowflake_nextval(1)'), qr/^\d+$/, 'and renews');
+
+# --- a standby that has written a record, and flushes none before a segment is full
+
+my $slot = [ 'pg_receivewal', '-D', PostgreSQL::Test::Utils::tempdir(), '-d', $node->connstr('postgres') . ' application_name=writes', '-S', 'writes' ];
+system_or_bail(@$slot, '--create-slot');
+my $receiver = IPC::Run::start([ @$slot, '-s', 1 ], '<', '/dev/null', '>', \my $received, '2>', \my $complaints);
+$node->append_conf('postgresql.conf', "synchronous_standby_names = 'writes'\nsynchronous_commit = remote_write");
+reload($node);
+ok(wait_until($node, q{SELECT count(*) = 1 FROM pg_stat_replication WHERE sync_state = 'sync'}), 'a synchronous standby only writes');
+ok(wait_until($node, 'SELECT seconds_ahead < 0 FROM snowflake_horizon()'), 'the horizon has passed');
+$session = start_session($node, 'SELECT snowflake_nextval(1)');
+ok(wait_for(sub { has_ended($session) }), 'that is enough for remote_write');
+$node->append_conf('postgresql.conf', "synchronous_standby_names = ''");
+reload($node);
+ok(finish_session($session), 'the call succeeds');
+$receiver->kill_kill;
 $node->stop;
 
 # --- the tick that was minted in last is over for the next start, here a minute
