@@ -137,11 +137,16 @@ my @EQUIVALENT = (
 	],
 	[
 		qr{^src/lease/conninfo\.c$}, qr/count < MAX_OPTIONS - 1/, qr/options->keyword != NULL && (?:count <= MAX_OPTIONS - 1|true);/,
-		'libpq has about 50 options, so the room for 100 is never full'
+		'libpq has about 50 options, and there is room for 100'
 	],
 	[
 		qr{^src/lease/lease_table\.c$}, qr/opens = is_on_disk && has_to_open\(\)/, qr/true && has_to_open\(\)/,
 		'before all is on disk the table has only what it had, and what it counted of that was opened then, or is closed and dropped now'
+	],
+	[ qr{^src/server\.c$}, qr/layout_result == RECORD_MISSING/, qr/layout_result == true/, 'RECORD_MISSING is 1, as true is' ],
+	[
+		qr{^src/mint\.c$}, qr/\(id < 0\) && id == NO_ROOM/, qr/\(id <= 0\) && id == NO_ROOM/,
+		'NO_ROOM is negative, so the second condition decides alone, and unlikely() is a hint'
 	],
 	[ qr/\.c$/, qr/\bMaxBackends\b/, qr/index > MaxBackends/, 'no backend has that number' ],
 );

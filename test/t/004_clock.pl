@@ -145,4 +145,13 @@ fails_with($node, 'SELECT snowflake_nextval(1)', '22008',
 	qr/the layout of snowflake ids has expired.*can hold is 2020-01-25T.*Minting ended then/s,
 	'nor when the layout has expired');
 
+# one that has room for later ids, which nobody mints; a start finds the clock past its end
+my $year = 1900 + (gmtime)[5];
+restart_with_layout($node, "epoch=$year-01-01 unit=3600s fields=timestamp:16,shard:10,sequence:10");
+$node->stop;
+start_with_clock($node, 3600 * 2**16);
+my ($mark, $last) = ('snowflake_settled()::bigint', 'snowflake_floor(expires_at)::bigint FROM snowflake_layouts WHERE in_use');
+wait_until($node, "SELECT $mark NOT BETWEEN 0 AND -1 + $last");
+is($node->safe_psql('postgres', "SELECT $mark = $last"), 't', 'the mark comes to the last tick, and stays there');
+
 done_testing();

@@ -62,6 +62,16 @@ refuses($node, 'a server that never minted');
 ok(wait_for(sub { slurp_file($node->logfile) =~ /LOG:  this server has another layout than "snowflake\.layout"\n.*DETAIL:  "snowflake\.layout" is / }), 'the log says so, too');
 is($node->safe_psql('postgres', 'SELECT horizon IS NULL AND incarnation IS NOT NULL FROM snowflake_horizon()'),
 	't', 'it has an incarnation, and no horizon');
+
+# the log tells so even where nothing can be stored
+my $obstacle = $node->data_dir . '/snowflake.layout.tmp';
+$node->stop;
+mkdir $obstacle or die;
+my $offset = -s $node->logfile;
+$node->start;
+ok(wait_until($node, 'SELECT last_error IS NOT NULL FROM snowflake_horizon()'), 'its layout cannot be stored');
+like(slurp_file($node->logfile, $offset), qr/LOG:  this server has another layout/, 'the log tells which it is, too');
+rmdir $obstacle or die;
 set_layout($node, 'twitter');
 is(count_of($node, "photos WHERE id = $ID"), 1, 'with the layout set back, the row is found');
 fails_with($node, "INSERT INTO photos VALUES ($ID)", '23505', qr/duplicate key/, 'and its id cannot be stored again');

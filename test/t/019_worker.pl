@@ -86,6 +86,21 @@ is($node->safe_psql('postgres', "SELECT pg_cancel_backend(pid) FROM pg_stat_acti
 ok(!finish_session($waiting), 'then a call that waits for it fails');
 like($waiting->{err}, qr/cannot mint snowflake ids: canceling statement due to user request/, 'with the reason');
 is($node->safe_psql('postgres', 'SELECT horizon FROM snowflake_horizon()'), $horizon, 'and the horizon has not moved');
+
+# until the server starts another one, which a stopped postmaster does not, none waits
+$waiting = start_waiting();
+$node->safe_psql('postgres', q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE '%nextval(5)%' AND pid <> pg_backend_pid()});
+ok(!finish_session($waiting), 'a call asks the worker, and leaves');
+$old = worker();
+my $postmaster = (split(/\n/, slurp_file($node->data_dir . '/postmaster.pid')))[0];
+my (undef, $said) = $node->psql('postgres', <<"SQL");
+\\! kill -STOP $postmaster
+SELECT pg_terminate_backend($old);
+\\! until grep -q ') Z' /proc/$old/stat; do sleep 0.1; done
+SELECT waiting_for IS NULL AND waiting_since IS NULL FROM snowflake_horizon();
+SQL
+kill 'CONT', $postmaster;
+is($said, "t\nt", 'a worker that has ended waits for nothing');
 set_system('synchronous_standby_names', '');
 like(mints_at_last($node, $mint), qr/^\d+$/, 'without a synchronous standby minting goes on');
 

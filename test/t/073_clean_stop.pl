@@ -77,7 +77,7 @@ is($node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)"), 't', 'it c
 ok(wait_until($node, "SELECT coalesce(bool_or(pid <> $pid), false) FROM ($worker) AS w"), 'and is back');
 like($node->safe_psql('postgres', 'SELECT snowflake_nextval(1)'), qr/^\d+$/, 'and renews');
 
-# --- a standby that has written a record, and flushes none before a segment is full
+# --- a standby that has written a record, and flushes none before the end of a segment
 
 my $slot = [ 'pg_receivewal', '-D', PostgreSQL::Test::Utils::tempdir(), '-d', $node->connstr('postgres') . ' application_name=writes', '-S', 'writes' ];
 system_or_bail(@$slot, '--create-slot');
