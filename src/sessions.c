@@ -10,7 +10,8 @@
  * A note about locking: a slot is written only by the session that it belongs to:
  * its atomics without a lock, because a second lock would cost half as much as the
  * id, the rest under its spinlock.  Others read each atomic by itself,
- * so they may see an id that is not counted yet; the owner needs no lock.  A session
+ * so they may see an id that is not counted yet; the owner needs no lock.  Under the
+ * spinlock a slot changes hands, so who reads it there has one session's.  A session
  * begins to hold the mark under that lock, and a reader of the mark takes that lock, too:
  * see mark.c.  That reader alone looks at "pid" before: see sessions_first_mark_tick().
  *
@@ -97,9 +98,9 @@ session_begin(void)
 	if (index < 0 || index >= MaxBackends)
 		elog(ERROR, "cannot mint ids in this kind of process");
 	slot = slot_at(index);
+	SpinLockAcquire(&slot->lock);
 	pg_atomic_write_u64(&slot->last_id, (uint64) NO_ID);
 	pg_atomic_write_u64(&slot->minted, 0);
-	SpinLockAcquire(&slot->lock);
 	slot->pid = MyProcPid;
 	slot->database = MyDatabaseId;
 	slot->waits = 0;
@@ -226,7 +227,7 @@ sessions_first_mark_tick(Oid database, const OwnShards *shards)
 	return first;
 }
 
-/* False where the slot is nobody's. */
+/* False where the slot is nobody's.  All is of one session: see above. */
 bool
 sessions_read(int index, SessionStats *stats)
 {
@@ -238,10 +239,10 @@ sessions_read(int index, SessionStats *stats)
 	stats->waited_us = slot->waited_us;
 	stats->mark_shard =
 		slot->mark_others_tick == NO_TICK ? slot->mark_shard : ALL_SHARDS;
-	SpinLockRelease(&slot->lock);
 	stats->minted = (int64) pg_atomic_read_u64(&slot->minted);
 	stats->last_id = (int64) pg_atomic_read_u64(&slot->last_id);
 	stats->first_id = (int64) pg_atomic_read_u64(&slot->first_id);
 	stats->mark_tick = (int64) pg_atomic_read_u64(&slot->mark_tick);
+	SpinLockRelease(&slot->lock);
 	return stats->pid != 0;
 }

@@ -192,7 +192,7 @@ has_turn() {
 }
 
 # With --all, print each Nth line of standard input; the commit decides which, or SNOWFLAKE_TURN.
-# For what takes longest, and few changes touch.
+# These tests take longest, and few changes need them.
 take_turns() {
     local every=1 commit turn
     [[ ! $all || $whole || $only ]] || every=$1

@@ -75,6 +75,14 @@ SELECT ids, shards FROM snowflake_audit('clicks_1', 'id') WHERE finding = 'all i
 SELECT ids, shards FROM snowflake_audit('messages', 'id') WHERE finding = 'all ids';
 SELECT ids, shards FROM snowflake_audit('"cli''cks"', 'id') WHERE finding = 'all ids';
 
+-- a table that is no heap has no blocks to go by: all of it is read in the first portion, and not again
+CREATE ACCESS METHOD heap2 TYPE TABLE HANDLER heap_tableam_handler;
+CREATE TABLE other_method (id snowflake, filler text) USING heap2;
+ALTER TABLE other_method ALTER filler SET STORAGE PLAIN;
+INSERT INTO other_method SELECT snowflake_encode('2026-01-01Z', n, 0), repeat('x', 8000) FROM generate_series(1, 3) AS n;
+SELECT finding, ids, shards FROM snowflake_audit('other_method', 'id') WHERE ids > 0;
+SELECT portion, count(id) FROM generate_series(-1, 2) AS portion LEFT JOIN LATERAL snowflake_read_ids('other_method', 'id', portion, portion + 1) AS id ON true GROUP BY portion ORDER BY portion;
+
 -- a large table, a row a block: read in portions, each row once, whatever plans the session would like better
 CREATE TABLE large (id snowflake, filler text) PARTITION BY LIST (id);
 CREATE UNLOGGED TABLE large_1 PARTITION OF large FOR VALUES IN (NULL);
@@ -179,7 +187,8 @@ ALTER EXTENSION snowflake SET SCHEMA "More Ids";
 SELECT finding, ids FROM "More Ids".snowflake_audit('photos', 'id') WHERE ids > 0;
 SELECT finding, ids FROM "More Ids".snowflake_audit('photos', 'id', 'epoch=2015-01-01 unit=1ms fields=timestamp:41,node:10,sequence:12') WHERE ids > 0;
 
-DROP TABLE photos, many, messages, clicks CASCADE;
+DROP TABLE photos, many, messages, clicks, other_method CASCADE;
+DROP ACCESS METHOD heap2;
 DROP VIEW endless;
 DROP DOMAIN foreign_id;
 DROP EXTENSION snowflake;

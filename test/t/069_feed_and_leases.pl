@@ -16,7 +16,10 @@ use PostgreSQL::Test::Utils;
 use SnowflakeTest;
 use Test::More;
 
-my $BEHIND = -100;    # seconds
+# A clock that is set back, in seconds: so far that what was found is waited for, and to
+# before the lease began
+my $BEHIND = -100;
+my $BEFORE_LEASE = -30;
 my $registry = new_registry('registry');
 my $paris = leasing_server('paris', $registry, 'auto:2', '120s', clock => 1,
 	init => { allows_streaming => 1, has_archiving => 1 }, conf => "snowflake.clock_tolerance = 60s\nwal_keep_size = 1GB\n");
@@ -72,7 +75,7 @@ my $mark = goes_far($paris, 'before a crash');
 
 # by its clock, its own lease has not begun yet, and that is waited for
 $paris->stop('immediate');
-start_with_clock($paris, -30);
+start_with_clock($paris, $BEFORE_LEASE);
 goes_on($paris, $mark, 'after a crash');
 for my $place ([ HOST => 'ids-1' ], [ BOOT => 'another' ], ['directory'])
 {
