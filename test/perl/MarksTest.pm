@@ -16,12 +16,14 @@ use SnowflakeTest;
 use Test::More;
 
 our @EXPORT = qw(
-  $FIND_ENDS create_events begin_events end_events begin_publishing
+  $FIND_ENDS $PAUSE create_events begin_events end_events begin_publishing
   begin_reading read_so_far all_are_read missed_by
   begin_watching end_watching
 );
 
-# Jobs and readers look for the rows "end" a hundred times a second.
+# Seconds between two marks of a job, and two pages of a reader.  Each time they look for
+# the rows "end".
+our $PAUSE = 0.05;
 our $FIND_ENDS = q{CREATE INDEX ON events (id) WHERE how = 'end'};
 
 # The tables, and the procedures of a writer.  "how" says in which way a row was written.
@@ -154,7 +156,7 @@ BEGIN
     LOOP
         EXIT WHEN snowflake_publish_mark('$server') > (SELECT max(id) FROM events WHERE how = 'end' HAVING count(*) >= $ends);
         COMMIT;
-        PERFORM pg_sleep(0.01);
+        PERFORM pg_sleep($PAUSE);
     END LOOP;
 END \$\$
 SQL
@@ -178,22 +180,36 @@ SELECT coalesce(string_agg(id::text, E'\\n' ORDER BY id), '') AS ids, coalesce(m
 \\if :is_done
 \\q
 \\endif
-SELECT pg_sleep(0.01) \\g /dev/null
+SELECT pg_sleep($PAUSE) \\g /dev/null
 SQL
 
 	# with what the last poll of a reader before it has printed
 	my $session = start_session($node, "\\set last $last\n" . $poll x 40_000 . "SELECT 'has no end'::int;\n",
 		%options, to => $file);
-	$session->{file} = $file;
+	@$session{qw(file offset ids)} = ($file, 0, []);
 	return $session;
 }
 
-# The ids that a reader has read.
+# The ids that readers have read: what each has printed, but for a line that is not whole.
 sub read_so_far
 {
-	my (@sessions) = @_;
+	return map { read_on($_); @{ $_->{ids} } } @_;
+}
 
-	return map { -e $_->{file} ? slurp_file($_->{file}) =~ /^(\d+)$/mg : () } @sessions;
+sub read_on
+{
+	my ($session) = @_;
+
+	open(my $file, '<', $session->{file}) or return;
+	seek($file, $session->{offset}, 0);
+	while (my $line = <$file>)
+	{
+		last if $line !~ /\n$/;
+		$session->{offset} += length($line);
+		push @{ $session->{ids} }, $1 if $line =~ /^(\d+)$/;
+	}
+	close($file);
+	return;
 }
 
 # Start sessions that ask for the mark until there is a table "unwatched".  A mark that

@@ -130,7 +130,7 @@ finish_session($publishers[1]);
 finish_session($publishers[2]);
 
 # lima and tokyo are idle from now on, and their marks go on
-@publishers[ 1, 2 ] = map { start_session($server{$_}, "DO \$\$ BEGIN LOOP PERFORM snowflake_publish_mark('$_'); COMMIT; PERFORM pg_sleep(0.02); END LOOP; END \$\$", errors => '/dev/null') } qw(tokyo lima);
+@publishers[ 1, 2 ] = map { start_session($server{$_}, "DO \$\$ BEGIN LOOP PERFORM snowflake_publish_mark('$_'); COMMIT; PERFORM pg_sleep($PAUSE); END LOOP; END \$\$", errors => '/dev/null') } qw(tokyo lima);
 
 # one that commits late, however fast the readers are
 $server{paris}->safe_psql('postgres', q{BEGIN; INSERT INTO events (how) VALUES ('late'); PREPARE TRANSACTION 'late'});
