@@ -88,8 +88,8 @@ and without any: ${DEFAULT[*]}.
                     written to it
   --all             with each of ${SUPPORTED[*]}; but each script with one of them,
                     by turns, unless its head says that much depends on the major;
-                    and, by turns of commits (or SNOWFLAKE_TURN=0, 1, 2), a third of
-                    stacks and one of packages
+                    and, by turns of commits (or SNOWFLAKE_TURN=0 to 5), a sixth of
+                    stacks and packages, and one of analyze and proof
   --whole           leave nothing out: each script with each major, millions of rows
   --only NAME,...   only these tests: a TAP script such as 003_spilling, an SQL or
                     isolation test such as mint, or a name as it is printed, 17/regress
@@ -287,8 +287,9 @@ list_bare() {
 # down.  See write_rules() for those that stand alone.
 list_tests() {
     local step major
-    local -a bare
+    local -a bare seldom
     mapfile -t bare < <(list_bare | take_turns 6)
+    mapfile -t seldom < <(printf '%s\n' proof analyze | take_turns 2)
     [[ " ${bare[*]}" != *' stacks/'* ]] || echo stacks/build
     ((${#bare[@]} == 0)) || printf '%s\n' "${bare[@]}"
     ! wants sanitize || printf 'sanitize/%s\n' build regress isolation reports
@@ -302,7 +303,8 @@ list_tests() {
     done
     for step in "${steps[@]}"; do
         case $step in
-            format | model | benchmark | analyze | proof | litmus | memory) echo "$step" ;;
+            format | model | benchmark | litmus | memory) echo "$step" ;;
+            analyze | proof) [[ " ${seldom[*]} " != *" $step "* ]] || echo "$step" ;;
             fuzz) printf '%s\n' fuzz "${majors[0]}/text_input" ;;
             soak | sqlsmith) echo "${majors[0]}/$step" ;;
             core) list_core ;;

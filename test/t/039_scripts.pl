@@ -86,6 +86,12 @@ for my $turn (1000 .. 1005)
 }
 is_deeply([ sort map { @$_ } @in_turn ], \@bare, 'each test that needs a bare Debian has its turn');
 cmp_ok(scalar @$_, '<=', @bare / 6 + 1, 'which is a sixth of all') for @in_turn;
+for my $turn (1000 .. 1003)
+{
+	local $ENV{SNOWFLAKE_TURN} = $turn;
+	is_deeply([ listed('--all', 'analyze', 'proof') ], [ $turn % 2 ? 'proof' : 'analyze' ], "turn $turn: one of the two");
+}
+is_deeply([ sort(listed('--all', '--whole', 'analyze', 'proof')) ], [ 'analyze', 'proof' ], '--whole: both');
 is_deeply([ sort grep { !/build$/ } listed('--pg', '15', 'stacks', 'packages') ], \@bare, '--pg 15: all of them');
 is_deeply([ sort grep { !/build$/ } listed('--all', '--whole', 'stacks', 'packages') ], [ sort @bare, 'packages/trixie-root' ], '--whole: and one more');
 is_deeply([ listed('--all', '--only', 'rust', 'stacks') ], [ 'stacks/build', 'stacks/rust' ], 'a name: without a turn');
