@@ -28,6 +28,7 @@ sub ask
 {
 	my ($self, $sql) = @_;
 
+	local $SIG{PIPE} = 'IGNORE';    # a session that has ended says so when it is read
 	syswrite($self->{socket}, pack('aNZ*', 'Q', 5 + length($sql), $sql));
 	return;
 }
@@ -91,6 +92,7 @@ sub finish
 {
 	my ($self) = @_;
 
+	local $SIG{PIPE} = 'IGNORE';    # it may have ended already
 	syswrite($self->{socket}, pack('aN', 'X', 4));
 	while (sysread($self->{socket}, my $bytes, 65536)) { }
 	close($self->{socket});

@@ -38,7 +38,7 @@ sub open_session
 {
 	my ($node, $database) = @_;
 	my %settings = (
-		user => $ENV{PGUSER} // getpwuid($<),
+		user => $ENV{PGUSER} // scalar(getpwuid($<)),
 		database => $database,
 		application_name => $ENV{PGAPPNAME} // 'psql',
 		$ENV{PGOPTIONS} ? (options => $ENV{PGOPTIONS}) : ());
@@ -47,7 +47,7 @@ sub open_session
 	return $session->answer()->{error} ? undef : $session;
 }
 
-my $by_psql = \&PostgreSQL::Test::Cluster::safe_psql;
+our $by_psql = \&PostgreSQL::Test::Cluster::safe_psql;
 
 sub safe_psql
 {

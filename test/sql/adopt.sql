@@ -256,7 +256,12 @@ SELECT snowflake_adopt('friends', 'id', 5);
 \echo :SQLSTATE
 ALTER TABLE pets ALTER id TYPE bigint;
 SELECT * FROM snowflake_adopt('friends', 'id', 5, false);
-DROP TABLE parents, children, friends, pets;
+-- and that of a partition, which from 17 on is its parent's, also with an index of its own
+CREATE TABLE rooms (id bigint GENERATED ALWAYS AS IDENTITY, floor int) PARTITION BY LIST (floor);
+CREATE TABLE rooms_1 PARTITION OF rooms FOR VALUES IN (1);
+CREATE INDEX ON rooms_1 (id);
+SELECT * FROM snowflake_adopt('rooms', 'id', 5, false);
+DROP TABLE parents, children, friends, pets, rooms;
 
 -- what Citus refuses, which keeps such a list
 SET allow_system_table_mods = on;

@@ -33,6 +33,9 @@ SET snowflake.shards = '';
 SELECT state FROM snowflake_check() WHERE area = 'shards'; -- some DEFAULT needs one
 ALTER TABLE photos ALTER id SET DEFAULT snowflake_nextval(5);
 SELECT state, finding FROM snowflake_check() WHERE area = 'shards';
+ALTER TABLE photos ALTER id DROP DEFAULT;
+ALTER TABLE comments ALTER id DROP DEFAULT;
+SELECT state FROM snowflake_check() WHERE area = 'shards'; -- no DEFAULT names one
 ALTER TABLE photos ALTER id SET DEFAULT snowflake_nextval();
 ALTER TABLE comments ALTER id SET DEFAULT snowflake_nextval();
 SET snowflake.shards = '5';

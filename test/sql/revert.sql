@@ -108,9 +108,10 @@ DROP DOMAIN click_id, film_id;
 
 -- a table of another role, and who may insert there
 CREATE ROLE regress_snowflake_app;
+CREATE ROLE regress_snowflake_aide;
 CREATE TABLE theirs (id snowflake PRIMARY KEY DEFAULT snowflake_nextval(), note text);
 ALTER TABLE theirs OWNER TO regress_snowflake_reverter;
-GRANT INSERT (note) ON theirs TO regress_snowflake_app;
+GRANT INSERT (note) ON theirs TO regress_snowflake_app, regress_snowflake_aide;
 GRANT SELECT ON theirs TO PUBLIC;
 SELECT * FROM snowflake_revert('theirs', 'id');
 \echo :SQLSTATE
@@ -128,7 +129,7 @@ SELECT * FROM snowflake_revert('theirs', 'id', false);
 RESET ROLE;
 DROP TABLE theirs;
 DROP OWNED BY regress_snowflake_reverter, regress_snowflake_app;
-DROP ROLE regress_snowflake_app;
+DROP ROLE regress_snowflake_app, regress_snowflake_aide;
 
 -- what is no key
 CREATE TABLE wrong (t text, id bigint, g bigint GENERATED ALWAYS AS (1) STORED);

@@ -56,32 +56,42 @@ my $registry = new_registry('registry');
 my $tokyo = leasing_server('tokyo', $registry, '40', '10min');
 is_holding($tokyo, '40', 'a server leases');
 
-# Have the worker wait in a call for other shards, send it a signal, and let the registry answer.
-sub signal_during_call
+# Have the worker wait in a call with other settings, do something, for instance send it a
+# signal, and let the registry answer.
+sub do_during_call
 {
-	my ($shards, $send) = @_;
+	my ($settings, $do) = @_;
 	my $go_on = PostgreSQL::Test::Utils::tempdir() . '/go_on';
 	my $lock = start_session($registry, "BEGIN; LOCK TABLE snowflake_registry_state; \\! until test -e $go_on; do sleep 0.01; done\n");
 
 	wait_until($registry, q{SELECT count(*) = 1 FROM pg_locks WHERE relation = 'snowflake_registry_state'::regclass AND mode = 'AccessExclusiveLock' AND granted})
 	  or die 'no lock';
-	change_settings($tokyo, shards => $shards);
+	change_settings($tokyo, %$settings);
 	wait_until($registry, q{SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'snowflake lease' AND wait_event_type = 'Lock'})
 	  or die 'no call waits';
-	$send->();
+	$do->();
 	append_to_file($go_on, '');
 	finish_session($lock) or die $lock->{err};
 	return;
 }
 
-signal_during_call('41', sub { change_settings($tokyo, shards => '42') });
+do_during_call({ shards => 41 }, sub { change_settings($tokyo, shards => '42') });
 is_holding($tokyo, '42', 'settings that are read again during a call');
 
 my $worker = q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'snowflake lease'};
 my $pid = $tokyo->safe_psql('postgres', $worker);
-signal_during_call('43', sub { $tokyo->safe_psql('postgres', "SELECT pg_terminate_backend($pid)") });
+do_during_call({ shards => 43 }, sub { $tokyo->safe_psql('postgres', "SELECT pg_terminate_backend($pid)") });
 ok(wait_until($tokyo, "SELECT count(*) = 1 FROM ($worker) AS w WHERE pid <> $pid"), 'the worker is ended during a call: it leaves, and is back');
 is_holding($tokyo, '43', 'and leases');
+
+# --- A call that failed with the settings of before a reload
+
+my $failure = q(SELECT failure FROM snowflake_lease_status());
+$tokyo->append_conf('postgresql.conf', $AWAY);
+reload($tokyo);
+ok(wait_until($tokyo, "SELECT failure = 'away' FROM snowflake_lease_status()"), 'nobody answers');
+do_during_call({ registry => registry_setting($registry) }, sub { is($tokyo->safe_psql('postgres', $failure), '', 'other settings: the failure is forgotten') });
+is_holding($tokyo, '43', 'and it leases');
 
 # --- The file changes after a reload
 
