@@ -391,7 +391,7 @@ BEGIN
                       FROM pg_constraint AS o
                      CROSS JOIN LATERAL unnest(o.conkey, o.confkey) AS pair(attnum, referred)
                       JOIN pg_attribute AS k ON k.attrelid = o.confrelid AND k.attnum = pair.referred
-                     WHERE o.contype = 'f' AND o.conrelid = x.relid AND pair.attnum = a.attnum
+                     WHERE o.conrelid = x.relid AND pair.attnum = a.attnum
                        AND k.atttypid IN ('smallint'::regtype, 'integer'::regtype)
                        AND NOT EXISTS (SELECT FROM columns AS y WHERE y.attname = k.attname
                                          AND y.relid = coalesce(pg_partition_root(o.confrelid), o.confrelid)))

@@ -11,7 +11,7 @@ SELECT format('%s.%s %s%s', attrelid::regclass, attname, format_type(atttypid, N
   FROM pg_attribute
   JOIN pg_class ON pg_class.oid = attrelid AND relkind IN ('r', 'p')
   LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
- WHERE attnum > 0 AND NOT attisdropped AND relname <> 'files' AND relnamespace = 'public'::regnamespace
+ WHERE attnum > 0 AND NOT attisdropped AND relname !~ '^files' AND relnamespace = 'public'::regnamespace
 UNION ALL
 SELECT format('%s %s%s', conrelid::regclass, pg_get_constraintdef(oid), CASE WHEN convalidated THEN '' ELSE ' not valid' END)
   FROM pg_constraint
@@ -24,6 +24,9 @@ SELECT format('sequence %s', oid::regclass) FROM pg_class WHERE relkind = 'S'
 CREATE TABLE files (relation text, file oid);
 CREATE VIEW rewritten AS
 SELECT relation, file <> pg_relation_filenode(relation::regclass) AS rewritten FROM files ORDER BY relation;
+
+-- a table that has nothing to do with the others
+CREATE TABLE files_of_others (id bigint DEFAULT 5, note text);
 
 -- bigserial, with a reference of its own and one from elsewhere
 CREATE TABLE photos (

@@ -155,10 +155,11 @@ importer_does('ROLLBACK');
 
 # --- Prepared transactions, over a restart
 
+# Each has advisory locks of its own besides.
 sub prepare
 {
 	my ($name, @ids) = @_;
-	return $node->safe_psql('postgres', join(";\n", 'BEGIN', (map { "INSERT INTO events VALUES ($_, '$name'); SELECT pg_sleep(0.01), snowflake_settled()" } @ids),
+	return $node->safe_psql('postgres', join(";\n", 'BEGIN', 'SELECT pg_advisory_xact_lock_shared(1), pg_advisory_xact_lock_shared(1, 2)', (map { "INSERT INTO events VALUES ($_, '$name'); SELECT pg_sleep(0.01), snowflake_settled()" } @ids),
 		"PREPARE TRANSACTION '$name'"));
 }
 
