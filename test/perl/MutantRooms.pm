@@ -128,7 +128,7 @@ my @EQUIVALENT = (
 	],
 	[
 		qr{^src/sessions\.c$}, qr/last_id.*\n.*minted/, qr/minted.*\n.*last_id/,
-		'the slot is nobody\'s meanwhile; who found its last session there reads minted first, so sees no pair that it does not see without'
+		'both are written under the lock of the slot, and read under it'
 	],
 	[ qr{^src/mark\.c$}, qr/LockAcquire\(.*, false, false\)/, qr/, false, true\)/, 'nobody takes one of these locks in a mode that conflicts, so no call waits' ],
 	[
@@ -149,6 +149,19 @@ my @EQUIVALENT = (
 		'NO_ROOM is negative, so the second condition decides alone, and unlikely() is a hint'
 	],
 	[ qr/\.c$/, qr/\bMaxBackends\b/, qr/index > MaxBackends/, 'no backend has that number' ],
+	[ qr/\.c$/, qr/== NULL/, qr/== false/, 'false is 0, which is a null pointer' ],
+	[ qr{^src/settled\.c$}, qr/GetConfigOption\("transaction_isolation", false/, qr/"transaction_isolation", true/, 'each server has that setting' ],
+	[ qr{^src/mark\.c$}, qr/if \(found\)/, qr/if \(!\(found\)\)/, 'all that it sets is 0, as shared memory is when it is new' ],
+	[ qr{^src/sessions\.c$}, qr/init_u64\(&slot->first_id/, qr/if \(false\)/, 'it is shown only where the mark is held, and is set before' ],
+	[ qr{^src/sessions\.c$}, qr/^\s*continue;/, qr/^\s*\(void\) 0;/, 'a slot that is nobody\'s has mark_tick NO_TICK, so it is looked at in vain' ],
+	[
+		qr{^sql/snowflake/keys\.sql$}, qr/class\.owner::oid, c\.relowner/, qr/class\.owner, c\.relowner/,
+		'a regrole casts to oid by itself, and to no other type that pg_has_role() takes'
+	],
+	[
+		qr{^sql/snowflake/keys\.sql$}, qr/d\.deptype = 'i'\)$/, qr/m\.attnum \)$/,
+		'before 17 each identity has a sequence of its own; from then on adopt.sql finds it'
+	],
 );
 
 sub rooms { return map { $_->[0] } @ROOMS }

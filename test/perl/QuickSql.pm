@@ -69,7 +69,7 @@ sub safe_psql
 		}
 	}
 	$session->finish();
-	return join("\n", map { join('|', map { $_ // '' } @$_) } @rows);
+	return join("\n", map { join('|', map { $_ // '' } @$_) } grep { @$_ } @rows);    # psql prints no row without columns
 }
 
 no warnings 'redefine';

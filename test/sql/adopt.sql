@@ -441,6 +441,6 @@ DROP TABLE lies.pg_class;
 DROP SCHEMA lies CASCADE;
 
 DROP VIEW anatomy, rewritten;
-DROP TABLE files;
+DROP TABLE files, files_of_others;
 DROP EXTENSION snowflake;
 DROP SCHEMA "More Ids";

@@ -10,6 +10,7 @@ use lib "$FindBin::RealBin/../perl";
 use PostgreSQL::Test::Utils;
 use SnowflakeTest;
 use Test::More;
+use Time::HiRes qw(sleep);
 
 my $node = new_server('stopped', init => { allows_streaming => 1 }, conf => <<'CONF');
 autovacuum = off
@@ -62,9 +63,15 @@ $node->append_conf('postgresql.conf', "synchronous_standby_names = 'nobody'");
 $node->start;
 my $session = start_session($node, 'SELECT snowflake_nextval(1)');
 ok(wait_until($node, q{SELECT waiting_for = 'synchronous standby' FROM snowflake_horizon()}), 'the worker waits for a standby');
+# a second one wakes it, and then it sleeps again
+my @sessions = ($session, start_session($node, 'SELECT snowflake_nextval(1)'));
+ok(wait_until($node, q{SELECT count(*) = 2 FROM pg_stat_activity WHERE backend_type = 'client backend' AND wait_event_type = 'Extension'}), 'and two sessions for the worker');
+my $waiting = $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'snowflake horizon'});
+my $asleep = grep { sleep(0.05); slurp_file("/proc/$waiting/stat") =~ /\) S/ } 1 .. 20;
+cmp_ok($asleep, '>=', 5, "looked at 20 times, it sleeps $asleep times");
 $log = log_of_stop('fast');
 unlike($log =~ s/FATAL:  terminating connection due to administrator command//r, $alarm, 'nor a stop while it waits');
-finish_session($session);
+finish_session($_) for @sessions;
 
 # --- an administrator who ends it: the server starts it again
 

@@ -33,6 +33,7 @@ for my $sql (
 	"SELECT NULL, '', 'a|b', E'a\\nb'",
 	"SELECT ''; SELECT ''",
 	'SELECT WHERE false',
+	'SELECT FROM generate_series(1, 2); SELECT 5',
 	"SELECT ';', \$\$;\$\$, \$a\$;\$\$;\$a\$, E'\\';' AS \";\" -- ;\n; /* ; */ SELECT 2",
 	"SELECT n, true, 1.50, '{1,NULL}'::int[] FROM generate_series(1, 3) AS n",
 	'BEGIN; CREATE TEMP TABLE t (id snowflake); INSERT INTO t VALUES (1), (2) RETURNING id; ROLLBACK',
