@@ -8,6 +8,7 @@ package Protocol;
 use strict;
 use warnings;
 
+use Errno;
 use IO::Socket::UNIX;
 
 # A session: of a server by its socket's file, with the settings that a client may send at
@@ -18,8 +19,36 @@ sub connect
 	my $socket = IO::Socket::UNIX->new(Peer => $path) or die "could not connect to $path: $!\n";
 	my $words = join("\0", %settings) . "\0\0";
 
-	syswrite($socket, pack('NN', 8 + length($words), 196_608) . $words);
-	return bless { socket => $socket, buffer => '', at => 0, rows => [] }, $class;
+	my $self = bless { socket => $socket, buffer => '', at => 0, rows => [] }, $class;
+
+	$self->send(pack('NN', 8 + length($words), 196_608) . $words);
+	return $self;
+}
+
+# To a session that has ended, nothing: it says so when it is read.
+sub send
+{
+	my ($self, $bytes) = @_;
+
+	local $SIG{PIPE} = 'IGNORE';
+	while ($bytes ne '')
+	{
+		my $sent = syswrite($self->{socket}, $bytes);
+
+		return if !defined $sent && !$!{EINTR};
+		substr($bytes, 0, $sent // 0) = '';
+	}
+	return;
+}
+
+# More bytes; false, if there is no more.  A signal, for instance of a child, is no end.
+sub receive
+{
+	my ($self) = @_;
+	my $received;
+
+	do { $received = sysread($self->{socket}, $self->{buffer}, 65536, length($self->{buffer})) } until defined $received || !$!{EINTR};
+	return $received;
 }
 
 sub socket { my ($self) = @_; return $self->{socket} }
@@ -28,9 +57,7 @@ sub ask
 {
 	my ($self, $sql) = @_;
 
-	local $SIG{PIPE} = 'IGNORE';    # a session that has ended says so when it is read
-	syswrite($self->{socket}, pack('aNZ*', 'Q', 5 + length($sql), $sql));
-	return;
+	return $self->send(pack('aNZ*', 'Q', 5 + length($sql), $sql));
 }
 
 # Read what there is of an answer.  Gives undef until it is whole; then its rows, and what
@@ -39,7 +66,7 @@ sub take_answer
 {
 	my ($self) = @_;
 
-	sysread($self->{socket}, $self->{buffer}, 65536, length($self->{buffer})) or die "the session has ended\n";
+	$self->receive() or die "the session has ended\n";
 	while (length($self->{buffer}) >= $self->{at} + 5)
 	{
 		my ($type, $length) = unpack("x$self->{at} aN", $self->{buffer});
@@ -92,9 +119,8 @@ sub finish
 {
 	my ($self) = @_;
 
-	local $SIG{PIPE} = 'IGNORE';    # it may have ended already
-	syswrite($self->{socket}, pack('aN', 'X', 4));
-	while (sysread($self->{socket}, my $bytes, 65536)) { }
+	$self->send(pack('aN', 'X', 4));
+	while ($self->receive()) { }
 	close($self->{socket});
 	return;
 }

@@ -9,6 +9,7 @@ use lib "$FindBin::RealBin/../perl";
 
 use SnowflakeTest;
 use Test::More;
+use Time::HiRes qw(setitimer ITIMER_REAL);
 
 my $node = new_server('quick');
 
@@ -53,6 +54,16 @@ for my $sql ('SELECT pg_terminate_backend(pg_backend_pid()); SELECT 2')
 {
 	ok(!eval { without_psql($node, 'postgres', $sql); 1 }, $sql);
 	like($@, qr/terminating connection due to administrator command/, 'it says so');
+}
+
+# signals, while it waits and while it reads
+{
+	local $SIG{ALRM} = sub { };
+	setitimer(ITIMER_REAL, 0.001, 0.001);
+	is(without_psql($node, 'postgres', 'SELECT count(*), pg_sleep(0.3) FROM generate_series(1, 5)'), '5|', 'a signal each millisecond, and it waits');
+	is(length(without_psql($node, 'postgres', "SELECT repeat('x', 10000) FROM generate_series(1, 2000)")), 2000 * 10001 - 1, 'and reads all');
+	is(length(without_psql($node, 'postgres', "SELECT '" . 'x' x 5_000_000 . "'")), 5_000_000, 'and sends all');
+	setitimer(ITIMER_REAL, 0);
 }
 
 # what psql alone does
