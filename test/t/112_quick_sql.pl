@@ -24,7 +24,8 @@ sub answer_of
 
 sub without_psql
 {
-	local $ENV{PATH} = '/nowhere';
+	no warnings 'redefine';
+	local *PostgreSQL::Test::Cluster::psql = sub { die "it takes psql\n" };
 	return $node->safe_psql(@_[ 1, 2 ]);
 }
 
