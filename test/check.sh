@@ -353,6 +353,7 @@ choose_tests() {
 choose_names() {
     choose_turns
     mapfile -t names < <(list_tests)
+    ((${#names[@]})) || die "none of these tests has its turn in this commit; to run them all the same: --whole"
     [[ $only ]] || return 0
     name_suites
     select_tests

@@ -16,14 +16,15 @@ use SnowflakeTest;
 use Test::More;
 
 our @EXPORT = qw(
-  $FIND_ENDS $PAUSE create_events begin_events end_events begin_publishing
+  $FIND_ENDS create_events begin_events end_events begin_publishing
   begin_reading read_so_far all_are_read missed_by
   begin_watching end_watching
 );
 
-# Seconds between two marks of a job, and two pages of a reader.  Each time they look for
-# the rows "end".
-our $PAUSE = 0.05;
+# Seconds between two marks of a job, and between two pages of a reader
+my $PAUSE = 0.05;
+
+# Each time they look for the rows "end".
 our $FIND_ENDS = q{CREATE INDEX ON events (id) WHERE how = 'end'};
 
 # The tables, and the procedures of a writer.  "how" says in which way a row was written.
@@ -193,10 +194,11 @@ SQL
 # The ids that readers have read: what each has printed, but for a line that is not whole.
 sub read_so_far
 {
-	return map { read_on($_); @{ $_->{ids} } } @_;
+	return map { note_new_ids($_); @{ $_->{ids} } } @_;
 }
 
-sub read_on
+# Those that it has printed since they were noted last.
+sub note_new_ids
 {
 	my ($session) = @_;
 

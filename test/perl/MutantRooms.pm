@@ -149,7 +149,7 @@ my @EQUIVALENT = (
 		'NO_ROOM is negative, so the second condition decides alone, and unlikely() is a hint'
 	],
 	[ qr/\.c$/, qr/\bMaxBackends\b/, qr/index > MaxBackends/, 'no backend has that number' ],
-	[ qr/\.c$/, qr/== NULL/, qr/== false/, 'false is 0, which is a null pointer' ],
+	[ qr/\.c$/, qr/== NULL/, qr/^(?!.*== NULL).*== false/, 'false is 0, which is a null pointer' ],
 	[ qr{^src/settled\.c$}, qr/GetConfigOption\("transaction_isolation", false/, qr/"transaction_isolation", true/, 'each server has that setting' ],
 	[ qr{^src/mark\.c$}, qr/if \(found\)/, qr/if \(!\(found\)\)/, 'all that it sets is 0, as shared memory is when it is new' ],
 	[ qr{^src/sessions\.c$}, qr/init_u64\(&slot->first_id/, qr/if \(false\)/, 'it is shown only where the mark is held, and is set before' ],

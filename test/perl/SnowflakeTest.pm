@@ -23,7 +23,7 @@ our @EXPORT = qw(
   new_server replace_file start_with_clock set_clock
   start_with_slow_disk set_disk disk_log start_in_place shim
   fails_with wait_for wait_until comes_back reload mints_at_last
-  start_session finish_session has_ended in_parallel
+  start_session finish_session has_ended is_asleep in_parallel
   create_mint_log inversions mint_log_is_sound count_of by_shard slow_ids
   restart_with_layout end_sessions start_minters all_mint stop_minters duplicates ids_are_distinct
   page_text fenced_blocks page_runs build_in
@@ -265,8 +265,15 @@ sub has_reloaded
 
 	wait_for(sub { load_time($node) ne $before }) or die $node->name . ' does not read its settings';
 	my $pid = $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'});
-	wait_for(sub { !-r "/proc/$pid/stat" || slurp_file("/proc/$pid/stat") =~ /\) S/ });
+	wait_for(sub { is_asleep($pid) });
 	return;
+}
+
+# Whether a process waits for something; where nothing tells, it does.
+sub is_asleep
+{
+	my ($pid) = @_;
+	return !-r "/proc/$pid/stat" || slurp_file("/proc/$pid/stat") =~ /\) S/;
 }
 
 # Wait for a server that crashed to take connections again.  Not by a query:

@@ -11,7 +11,7 @@ SELECT format('%s.%s %s%s', attrelid::regclass, attname, format_type(atttypid, N
   FROM pg_attribute
   JOIN pg_class ON pg_class.oid = attrelid AND relkind IN ('r', 'p')
   LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
- WHERE attnum > 0 AND NOT attisdropped AND relname !~ '^files' AND relnamespace = 'public'::regnamespace
+ WHERE attnum > 0 AND NOT attisdropped AND relname <> 'files' AND relnamespace = 'public'::regnamespace
 UNION ALL
 SELECT format('%s %s%s', conrelid::regclass, pg_get_constraintdef(oid), CASE WHEN convalidated THEN '' ELSE ' not valid' END)
   FROM pg_constraint
@@ -26,7 +26,8 @@ CREATE VIEW rewritten AS
 SELECT relation, file <> pg_relation_filenode(relation::regclass) AS rewritten FROM files ORDER BY relation;
 
 -- a table that has nothing to do with the others
-CREATE TABLE files_of_others (id bigint DEFAULT 5, note text);
+CREATE SCHEMA others;
+CREATE TABLE others.photos (id bigint DEFAULT 5);
 
 -- bigserial, with a reference of its own and one from elsewhere
 CREATE TABLE photos (
@@ -441,6 +442,7 @@ DROP TABLE lies.pg_class;
 DROP SCHEMA lies CASCADE;
 
 DROP VIEW anatomy, rewritten;
-DROP TABLE files, files_of_others;
+DROP TABLE files, others.photos;
+DROP SCHEMA others;
 DROP EXTENSION snowflake;
 DROP SCHEMA "More Ids";

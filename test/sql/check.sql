@@ -35,7 +35,7 @@ ALTER TABLE photos ALTER id SET DEFAULT snowflake_nextval(5);
 SELECT state, finding FROM snowflake_check() WHERE area = 'shards';
 ALTER TABLE photos ALTER id DROP DEFAULT;
 ALTER TABLE comments ALTER id DROP DEFAULT;
-SELECT state FROM snowflake_check() WHERE area = 'shards'; -- no DEFAULT names one
+SELECT state FROM snowflake_check() WHERE area = 'shards'; -- no DEFAULT mints
 ALTER TABLE photos ALTER id SET DEFAULT snowflake_nextval();
 ALTER TABLE comments ALTER id SET DEFAULT snowflake_nextval();
 SET snowflake.shards = '5';

@@ -91,6 +91,10 @@ for my $turn (1000 .. 1003)
 	local $ENV{SNOWFLAKE_TURN} = $turn;
 	is_deeply([ listed('--all', 'analyze', 'proof') ], [ $turn % 2 ? 'proof' : 'analyze' ], "turn $turn: one of the two");
 }
+{
+	local $ENV{SNOWFLAKE_TURN} = 1;
+	refuses(qr/none of these tests has its turn in this commit; .*--whole/, 'test/check.sh', '--all', '--list', 'analyze');
+}
 is_deeply([ sort(listed('--all', '--whole', 'analyze', 'proof')) ], [ 'analyze', 'proof' ], '--whole: both');
 is_deeply([ sort grep { !/build$/ } listed('--pg', '15', 'stacks', 'packages') ], \@bare, '--pg 15: all of them');
 is_deeply([ sort grep { !/build$/ } listed('--all', '--whole', 'stacks', 'packages') ], [ sort @bare, 'packages/trixie-root' ], '--whole: and one more');

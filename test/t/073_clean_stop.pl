@@ -61,13 +61,14 @@ unlike(log_of_stop('smart'), $alarm, 'nor does a smart stop');
 
 $node->append_conf('postgresql.conf', "synchronous_standby_names = 'nobody'");
 $node->start;
-my $session = start_session($node, 'SELECT snowflake_nextval(1)');
+my @sessions = start_session($node, 'SELECT snowflake_nextval(1)');
 ok(wait_until($node, q{SELECT waiting_for = 'synchronous standby' FROM snowflake_horizon()}), 'the worker waits for a standby');
 # a second one wakes it, and then it sleeps again
-my @sessions = ($session, start_session($node, 'SELECT snowflake_nextval(1)'));
+push @sessions, start_session($node, 'SELECT snowflake_nextval(1)');
 ok(wait_until($node, q{SELECT count(*) = 2 FROM pg_stat_activity WHERE backend_type = 'client backend' AND wait_event_type = 'Extension'}), 'and two sessions for the worker');
-my $waiting = $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'snowflake horizon'});
-my $asleep = grep { sleep(0.05); slurp_file("/proc/$waiting/stat") =~ /\) S/ } 1 .. 20;
+my $worker = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'snowflake horizon'";
+my $pid = $node->safe_psql('postgres', $worker);
+my $asleep = grep { sleep(0.05); is_asleep($pid) } 1 .. 20;
 cmp_ok($asleep, '>=', 5, "looked at 20 times, it sleeps $asleep times");
 $log = log_of_stop('fast');
 unlike($log =~ s/FATAL:  terminating connection due to administrator command//r, $alarm, 'nor a stop while it waits');
@@ -77,9 +78,8 @@ finish_session($_) for @sessions;
 
 $node->append_conf('postgresql.conf', "synchronous_standby_names = ''");
 $node->start;
-my $worker = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'snowflake horizon'";
 ok(wait_until($node, "SELECT EXISTS ($worker)"), 'the worker runs');
-my $pid = $node->safe_psql('postgres', $worker);
+$pid = $node->safe_psql('postgres', $worker);
 is($node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)"), 't', 'it can be ended');
 ok(wait_until($node, "SELECT coalesce(bool_or(pid <> $pid), false) FROM ($worker) AS w"), 'and is back');
 like($node->safe_psql('postgres', 'SELECT snowflake_nextval(1)'), qr/^\d+$/, 'and renews');
@@ -93,7 +93,7 @@ $node->append_conf('postgresql.conf', "synchronous_standby_names = 'writes'\nsyn
 reload($node);
 ok(wait_until($node, q{SELECT count(*) = 1 FROM pg_stat_replication WHERE sync_state = 'sync'}), 'a synchronous standby only writes');
 ok(wait_until($node, 'SELECT seconds_ahead < 0 FROM snowflake_horizon()'), 'the horizon has passed');
-$session = start_session($node, 'SELECT snowflake_nextval(1)');
+my $session = start_session($node, 'SELECT snowflake_nextval(1)');
 ok(wait_for(sub { has_ended($session) }), 'that is enough for remote_write');
 $node->append_conf('postgresql.conf', "synchronous_standby_names = ''");
 reload($node);

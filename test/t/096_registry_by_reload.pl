@@ -86,11 +86,12 @@ is_holding($tokyo, '43', 'and leases');
 
 # --- A call that failed with the settings of before a reload
 
-my $failure = q(SELECT failure FROM snowflake_lease_status());
 $tokyo->append_conf('postgresql.conf', $AWAY);
 reload($tokyo);
 ok(wait_until($tokyo, "SELECT failure = 'away' FROM snowflake_lease_status()"), 'nobody answers');
-do_during_call({ registry => registry_setting($registry) }, sub { is($tokyo->safe_psql('postgres', $failure), '', 'other settings: the failure is forgotten') });
+do_during_call({ registry => registry_setting($registry) }, sub {
+	is($tokyo->safe_psql('postgres', 'SELECT failure FROM snowflake_lease_status()'), '', 'other settings: the failure is forgotten');
+});
 is_holding($tokyo, '43', 'and it leases');
 
 # --- The file changes after a reload
