@@ -220,6 +220,12 @@ RecoveryInProgress(void)
 	return false;
 }
 
+bool
+TransactionStartedDuringRecovery(void)
+{
+	return false;
+}
+
 void
 on_shmem_exit(pg_on_exit_callback function, Datum argument)
 {
