@@ -66,7 +66,8 @@ nothing failed.  The steps are
   analyze      cppcheck, clang-tidy and gcc -fanalyzer
   proof        CBMC on the arithmetic of layouts
   litmus       herd7 on the barriers that ARM and POWER need
-  memory       GenMC on the real files: all orders of steps, with weak memory
+  memory       GenMC on the real files: all orders of steps, with weak memory; without
+               GenMC, the scenarios are only compiled
   sanitize     the SQL tests with ASan and UBSan in the extension
   perturb      tests of concurrency, and the soak, with pauses between the extension's steps
   schedules    server processes whose steps come in orders that a seed chooses
