@@ -122,6 +122,23 @@ is_deeply([ poll_to_the_end($node) ], ['unnoticed'], 'a new snapshot has its row
 
 # --- A standby, and its promotion
 
+$node->safe_psql('postgres', <<'SQL');
+CREATE FUNCTION pass_when(condition text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    holds boolean;
+BEGIN
+    LOOP
+        EXECUTE 'SELECT ' || condition INTO holds;
+        EXIT WHEN holds;
+        PERFORM pg_sleep(0.01);
+    END LOOP;
+END $$;
+CREATE FUNCTION fail_when(condition text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pass_when(condition);
+    RAISE 'the condition holds';
+END $$;
+SQL
 $node->backup('backup');
 my $standby = PostgreSQL::Test::Cluster->new('settled_standby');
 
@@ -139,28 +156,27 @@ is($standby->safe_psql('postgres', "SELECT count(*) FROM events WHERE id < $mark
 	'and has the rows below the mark of the primary');
 
 # Its sessions may outlive its promotion, and end what is prepared before its worker has
-# started; but no transaction of theirs commits before that, as that would look for it.
-my $begin = 'BEGIN; DO $$ BEGIN WHILE pg_is_in_recovery() LOOP PERFORM pg_sleep(0.01); END LOOP; END $$;';
-my $reader = start_session($standby, <<"SQL");
-$begin
-DECLARE mark CURSOR FOR SELECT snowflake_settled();
-SELECT pg_advisory_lock(1) IS NOT NULL;
-DO \$\$ BEGIN WHILE EXISTS (SELECT FROM pg_prepared_xacts WHERE gid = 'ends early') LOOP PERFORM pg_sleep(0.01); END LOOP; END \$\$;
-FETCH mark;
+# started; but no transaction of theirs commits before that, and no utility statement begins,
+# as that would look for it.
+my $reader = start_session($standby, <<'SQL');
+\set ON_ERROR_STOP 0
+SELECT fail_when('NOT pg_is_in_recovery()');
+\set ON_ERROR_STOP 1
+SELECT pg_advisory_lock(1), pass_when($$NOT EXISTS (SELECT FROM pg_prepared_xacts WHERE gid = 'ends early')$$), snowflake_settled();
 SQL
-my $ender = start_session($standby, <<"SQL");
-$begin
-DO \$\$ BEGIN WHILE NOT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = 1) LOOP PERFORM pg_sleep(0.01); END LOOP; END \$\$;
-ROLLBACK;
+my $ender = start_session($standby, <<'SQL');
+\set ON_ERROR_STOP 0
+SELECT fail_when($$EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = 1)$$);
+\set ON_ERROR_STOP 1
 COMMIT PREPARED 'ends early';
 SQL
 $old = start_session($standby, <<'SQL');
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT count(*) > 0 FROM events;
-DO $$ BEGIN WHILE pg_is_in_recovery() LOOP PERFORM pg_sleep(0.01); END LOOP; END $$;
+SELECT pass_when($$NOT pg_is_in_recovery() AND NOT EXISTS (SELECT FROM pg_prepared_xacts WHERE gid = 'ends early')$$);
 SELECT snowflake_settled();
 SQL
-ok(wait_until($standby, "SELECT count(*) = 3 FROM pg_stat_activity WHERE query LIKE 'DO%'"), 'there is a snapshot of before the promotion');
+ok(wait_until($standby, q{SELECT count(*) = 3 FROM pg_stat_activity WHERE query ~ '^SELECT (fail|pass)_when'}), 'there is a snapshot of before the promotion');
 my ($postmaster, $startup) = split(/\|/, $standby->safe_psql('postgres', q{SELECT (regexp_match(pg_read_file('postmaster.pid'), '\d+'))[1], pid FROM pg_stat_activity WHERE backend_type = 'startup'}));
 $node->stop('fast');
 kill('STOP', $postmaster);    # which would start the worker
