@@ -121,7 +121,7 @@ sub places
 
 my %OTHER = ('<' => '<=', '<=' => '<', '>' => '>=', '>=' => '>', '==' => '!=', '!=' => '==');
 my %UNIT = (US_PER_MS => 'USECS_PER_SEC', USECS_PER_SEC => 'US_PER_MS', ' * US_PER_MS' => '', ' / US_PER_MS' => '', ' * USECS_PER_SEC' => '');
-my $C_BEGINS = '&&|\|\||[?:=]|\breturn\b';
+my $C_BEGINS = '&&|\|\||[?:]|(?<![=!<>])=|\breturn\b';
 my $C_ENDS = '&&|\|\||[?:;,]';
 
 sub conditions_of_c

@@ -2,7 +2,7 @@
  *
  * wal_error.c
  *	  While the file that SNOWFLAKE_WAL_ERROR names is there, an error of the
- *	  server in the middle of logging the horizon.
+ *	  server in the middle of logging the horizon, with a lock of the server held.
  *
  * To be preloaded by a server with wal_compression = lz4, which compresses the
  * image of a page after the record was begun and before the critical section, in
@@ -15,6 +15,10 @@
 
 #include <dlfcn.h>
 #include <unistd.h>
+
+#include "storage/lwlock.h"
+
+#pragma weak MainLWLockArray /* only the server has it */
 
 #define CONTENTS 24		 /* where a page's contents begin */
 #define MAGIC 0x534E4F57 /* of the horizon's record */
@@ -32,6 +36,9 @@ LZ4_compress_default(const char *source, char *dest, int length, int capacity)
 
 	memcpy(&magic, source + CONTENTS, sizeof(magic));
 	if (magic == MAGIC && file && access(file, F_OK) == 0)
+	{
+		LWLockAcquire(AutovacuumScheduleLock, LW_EXCLUSIVE);
 		elog(ERROR, "logging is made to fail");
+	}
 	return real(source, dest, length, capacity);
 }

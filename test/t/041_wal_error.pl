@@ -1,7 +1,7 @@
 # An error of the server while the horizon's record is logged: the worker says so,
 # nothing is minted that the record does not cover, and the next attempt is a new
-# one.  The server keeps what it was about to log until somebody resets it; then
-# each later record would fail, too.
+# one.  The server keeps what it was about to log, and its locks, until somebody resets
+# that; then each later record would fail, or wait for ever.
 
 use strict;
 use warnings;
@@ -18,7 +18,7 @@ plan skip_all => 'this server has no lz4'
 
 my $node = PostgreSQL::Test::Cluster->new('primary');
 $node->init(allows_streaming => 1);
-$node->append_conf('postgresql.conf', "wal_compression = lz4\nsnowflake.reserve = 100ms\nsnowflake.shards = '5'");
+$node->append_conf('postgresql.conf', "wal_compression = lz4\nsnowflake.reserve = 100ms\nsnowflake.shards = '5'\nstatement_timeout = 60s");
 my $file = PostgreSQL::Test::Utils::tempdir() . '/fails';
 {
 	local $ENV{LD_PRELOAD} = shim('wal_error');

@@ -194,6 +194,8 @@ change_names('public', 'plain');
 $node->safe_psql('app', 'DROP EXTENSION snowflake');
 is($node->safe_psql('app', 'INSERT INTO photos (n) VALUES (1) RETURNING plain.snowflake_shard(id)'), 8, 'without C the application goes on');
 is($node->safe_psql('app', 'SELECT ((add(1) >> 12) & 1023, (body() >> 12) & 1023)::text'), '(8,8)', 'functions, too');
+is($node->safe_psql('app', q{SET ROLE owner; SELECT FROM plain.snowflake_plain_setup('twitter', '6'); SELECT plain.snowflake_shard(plain.snowflake_nextval())}),
+	6, 'and the shard that was of C may be of plain');
 
 # Ends the application between two statements, as one that is stopped; gives what went wrong.
 sub stop_minters_of
