@@ -171,7 +171,7 @@ BEGIN
          GROUP BY srsubid)
     SELECT coalesce(array_agg(srsubid) FILTER (WHERE has_rows), '{}') AS subscriptions,
            bool_and(is_ready) FILTER (WHERE has_rows) AS are_ready,
-           bool_or(has_rows OR has_marks) AS are_any,
+           bool_or(has_marks) AS bring_marks,
            string_agg(quote_ident(name), ', ' ORDER BY name) FILTER (WHERE has_rows) AS listed,
            string_agg(quote_ident(name), ', ' ORDER BY name) FILTER (WHERE has_rows AND NOT has_marks) AS without_marks
       INTO brings
@@ -182,7 +182,7 @@ BEGIN
             DETAIL = format('They come by subscriptions without the table %s: %s.', marks, brings.without_marks),
             HINT = 'Add that table to the publication, and refresh the subscription.';
     END IF;
-    IF brings.are_any AND NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = marks AND attname = 'came_by' AND attgenerated = 's') THEN
+    IF brings.bring_marks AND NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = marks AND attname = 'came_by' AND attgenerated = 's') THEN
         RAISE object_not_in_prerequisite_state USING
             MESSAGE = format('the table %s does not tell by which subscription a mark came', marks),
             HINT = format('ALTER TABLE %s ADD came_by oid GENERATED ALWAYS AS (%s.snowflake_came_by(mark)) STORED', marks, own);

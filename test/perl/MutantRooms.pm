@@ -143,13 +143,11 @@ my @EQUIVALENT = (
 		qr{^src/lease/lease_table\.c$}, qr/opens = is_on_disk && has_to_open\(\)/, qr/true && has_to_open\(\)/,
 		'before all is on disk the table has only what it had, and what it counted of that was opened then, or is closed and dropped now'
 	],
-	[ qr{^src/server\.c$}, qr/layout_result == RECORD_MISSING/, qr/layout_result == true/, 'RECORD_MISSING is 1, as true is' ],
 	[
 		qr{^src/mint\.c$}, qr/\(id < 0\) && id == NO_ROOM/, qr/\(id <= 0\) && id == NO_ROOM/,
 		'NO_ROOM is negative, so the second condition decides alone, and unlikely() is a hint'
 	],
 	[ qr/\.c$/, qr/\bMaxBackends\b/, qr/index > MaxBackends/, 'no backend has that number' ],
-	[ qr/\.c$/, qr/== NULL/, qr/^(?!.*== NULL).*== false/, 'false is 0, which is a null pointer' ],
 	[ qr{^src/settled\.c$}, qr/GetConfigOption\("transaction_isolation", false/, qr/"transaction_isolation", true/, 'each server has that setting' ],
 	[ qr{^src/mark\.c$}, qr/if \(found\)/, qr/if \(!\(found\)\)/, 'all that it sets is 0, as shared memory is when it is new' ],
 	[ qr{^src/sessions\.c$}, qr/init_u64\(&slot->first_id/, qr/if \(false\)/, 'it is shown only where the mark is held, and is set before' ],

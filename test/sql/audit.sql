@@ -83,6 +83,22 @@ INSERT INTO other_method SELECT snowflake_encode('2026-01-01Z', n, 0), repeat('x
 SELECT finding, ids, shards FROM snowflake_audit('other_method', 'id') WHERE ids > 0;
 SELECT portion, count(id) FROM generate_series(-1, 2) AS portion LEFT JOIN LATERAL snowflake_read_ids('other_method', 'id', portion, portion + 1) AS id ON true GROUP BY portion ORDER BY portion;
 
+-- the greatest value of a column of each type that holds integers, and of no other; with an index of either order, or none
+CREATE DOMAIN small_number AS smallint;
+CREATE TABLE columns (two smallint, small small_number, four integer, eight bigint, id snowflake, text text, number numeric, oid oid, time timestamptz);
+INSERT INTO columns SELECT n, n, n, n, n::bigint, n, n, n, to_timestamp(n) FROM unnest('{-3, 2, 7, 5, NULL}'::int[]) AS n;
+CREATE INDEX ON columns (two);
+CREATE INDEX ON columns (small DESC);
+CREATE INDEX ON columns (four DESC);
+CREATE INDEX ON columns (id DESC NULLS LAST);
+CREATE INDEX ON columns (text);
+SELECT attname, rows.newest AS of_rows, rows.unseen, "index".newest AS of_index, "index".unseen
+  FROM pg_attribute LEFT JOIN LATERAL snowflake_newest('columns', attname, true, 0) AS rows ON true
+  LEFT JOIN LATERAL snowflake_newest('columns', attname, false, 0) AS "index" ON true
+ WHERE attrelid = 'columns'::regclass AND attnum > 0 ORDER BY attnum;
+DROP TABLE columns;
+DROP DOMAIN small_number;
+
 -- a large table, a row a block: read in portions, each row once, whatever plans the session would like better
 CREATE TABLE large (id snowflake, filler text) PARTITION BY LIST (id);
 CREATE UNLOGGED TABLE large_1 PARTITION OF large FOR VALUES IN (NULL);
