@@ -86,7 +86,7 @@ SELECT portion, count(id) FROM generate_series(-1, 2) AS portion LEFT JOIN LATER
 -- the greatest value of a column of each type that holds integers, and of no other; with an index of either order, or none
 CREATE DOMAIN small_number AS smallint;
 CREATE TABLE columns (two smallint, small small_number, four integer, eight bigint, id snowflake, text text, number numeric, oid oid, time timestamptz);
-INSERT INTO columns SELECT n, n, n, n, n::bigint, n, n, n, to_timestamp(n) FROM unnest('{-3, 2, 7, 5, NULL}'::int[]) AS n;
+INSERT INTO columns SELECT n, n, n, n, n::bigint, n, n, n, to_timestamp(n) FROM unnest(ARRAY[-3, 2, 7, 5, NULL]) AS n;
 CREATE INDEX ON columns (two);
 CREATE INDEX ON columns (small DESC);
 CREATE INDEX ON columns (four DESC);

@@ -21,11 +21,13 @@ BEGIN READ ONLY;
 SELECT area, state, next_step FROM snowflake_check() WHERE :as_ever;
 COMMIT;
 SELECT max(id) = snowflake_lastval() AS nothing_was_minted FROM photos;
-SELECT bool_and(finding <> '' AND (state = 'ok') = (next_step IS NULL)) AS all_say_what_to_do FROM snowflake_check();
+\set all_say_what_to_do 'SELECT bool_and(finding <> '''' AND (state = ''ok'') = (next_step IS NULL)) AS all_say_what_to_do FROM snowflake_check();'
+:all_say_what_to_do
 
 -- shards
 SET snowflake.shards = '';
 SELECT state, finding, next_step FROM snowflake_check() WHERE area = 'shards';
+:all_say_what_to_do
 SET snowflake.shards = 'auto';
 SELECT state, finding FROM snowflake_check() WHERE area = 'shards';
 ALTER TABLE comments ALTER id SET DEFAULT snowflake_nextval(6);
@@ -41,6 +43,7 @@ ALTER TABLE comments ALTER id SET DEFAULT snowflake_nextval();
 SET snowflake.shards = '5';
 ALTER TABLE comments ALTER id SET DEFAULT snowflake_nextval(6);
 SELECT area, state, finding, next_step FROM snowflake_check() WHERE :as_ever AND state <> 'ok';
+:all_say_what_to_do
 INSERT INTO comments DEFAULT VALUES;
 SELECT next_step FROM snowflake_check() WHERE area = 'columns' \gexec
 SELECT count(*) FROM snowflake_check() WHERE :as_ever AND state <> 'ok';
@@ -115,6 +118,7 @@ INSERT INTO other_child SELECT id FROM of_tenant;
 INSERT INTO of_domain SELECT id FROM of_tenant;
 INSERT INTO of_sub SELECT id FROM of_tenant;
 SELECT area, state, finding, next_step FROM snowflake_check() WHERE :as_ever AND state <> 'ok' ORDER BY area, finding COLLATE "C";
+:all_say_what_to_do
 DROP TABLE of_tenant, by_brin, bare_parent, child, parent, other_child, of_domain, of_sub;
 DROP DOMAIN plain_id, own_id, sub_id;
 

@@ -121,7 +121,7 @@ SELECT object, holds_rows, remedy FROM found WHERE object ~ 'far';
 CREATE TABLE clicks (id snowflake) PARTITION BY RANGE (id);
 SELECT * FROM found WHERE object ~ 'clicks';
 CREATE TABLE clicks_2026 PARTITION OF clicks FOR VALUES FROM (snowflake_floor('2026-01-01Z')) TO (snowflake_floor('2027-01-01Z'));
-CREATE TABLE numbers (id bigint) PARTITION BY RANGE (id);
+CREATE TABLE numbers (id bigint DEFAULT snowflake_shard(snowflake_lastval())) PARTITION BY RANGE (id);
 CREATE TABLE numbers_0 PARTITION OF numbers FOR VALUES FROM (0) TO (10);
 SELECT * FROM found WHERE object ~ 'clicks|numbers';
 

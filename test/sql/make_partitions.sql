@@ -118,6 +118,8 @@ SELECT relpersistence FROM pg_class WHERE oid = 'fleeting_20260101'::regclass;
 DROP TABLE fleeting;
 
 -- what a partition gets is what CREATE TABLE ... PARTITION OF gives
+SET allow_in_place_tablespaces = on;
+CREATE TABLESPACE regress_snowflake_disk LOCATION '';
 CREATE TABLE owners (id bigint PRIMARY KEY);
 CREATE FUNCTION touch() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN new; END';
 CREATE TABLE full_photos (
@@ -127,7 +129,7 @@ CREATE TABLE full_photos (
     made    timestamptz GENERATED ALWAYS AS (snowflake_timestamp(id)) STORED,
     url     text COLLATE "C" DEFAULT 'none' CONSTRAINT has_url CHECK (url <> ''),
     UNIQUE (id, url)
-) PARTITION BY RANGE (id);
+) PARTITION BY RANGE (id) TABLESPACE regress_snowflake_disk;
 ALTER TABLE full_photos DROP dropped;
 ALTER TABLE full_photos ALTER url SET STORAGE external, ALTER url SET COMPRESSION pglz;
 CREATE INDEX full_photos_lower ON full_photos (lower(url)) WHERE url <> 'none';
@@ -278,6 +280,7 @@ DROP ROLE regress_snowflake_other;
 
 -- the extension in a schema that is not searched, and a search_path that lies
 DROP TABLE plain, hashed, listed, pairs, expressions, ints, times, days, ends, steps, domains, full_photos, owners;
+DROP TABLESPACE regress_snowflake_disk;
 CREATE SCHEMA lies;
 CREATE FUNCTION lies.snowflake_floor(timestamptz) RETURNS bigint LANGUAGE sql AS 'SELECT 42::bigint';
 CREATE FUNCTION lies.isfinite(timestamptz) RETURNS boolean LANGUAGE sql AS 'SELECT false';

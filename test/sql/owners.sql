@@ -243,6 +243,8 @@ SELECT snowflake_make_partitions('clicks', '2026-01-01Z', '2026-03-01Z', '1 mont
 GRANT CREATE ON SCHEMA public TO regress_snowflake_monitor;
 SELECT snowflake_make_partitions('clicks', '2026-01-01Z', '2026-03-01Z', '1 month');
 SELECT DISTINCT relowner::regrole AS owner_of_the_partitions FROM pg_class WHERE relname ~ '^clicks';
+-- a statement finds the names of the server, whatever path the caller has
+SELECT snowflake_run_as_owner('ours', 'SELECT current_setting(''search_path'')');
 -- the functions behind it give nobody anything
 SET ROLE regress_snowflake_monitor;
 SELECT * FROM snowflake_run_as_owner('ours', 'SELECT 1');
