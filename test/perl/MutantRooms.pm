@@ -111,6 +111,14 @@ my @EQUIVALENT = (
 		'shared memory is zero when it is new, and a lock of zero is free on the processors that we have'
 	],
 	[
+		qr/\.c$/, qr/^\s*memset\((?:server|state|table|slot|&shards\[i\]), 0,/, qr/if \(false\)/,
+		'shared memory is zero when it is new, also after a crash: then the server asks the system for another piece'
+	],
+	[
+		qr{^src/identity\.c$}, qr/if \(read\(fd, text, .*> 0\)/, qr/>= 0\)/,
+		'of an empty file the text is empty, and nothing of it is copied'
+	],
+	[
 		qr{^src/decode\.c$}, qr/^\t+(?:parameter->|query->|column->|lfirst\(cell\) = parameter|lappend\(query->)/, qr/./,
 		'query_of_columns(), which servers before 19 never call; there decode_from shows its plans'
 	],

@@ -92,7 +92,7 @@ CREATE INDEX ON columns (small DESC);
 CREATE INDEX ON columns (four DESC);
 CREATE INDEX ON columns (id DESC NULLS LAST);
 CREATE INDEX ON columns (text);
-SELECT attname, rows.newest AS of_rows, rows.unseen, "index".newest AS of_index, "index".unseen
+SELECT attname, rows.newest AS of_rows, split_part(rows.unseen[1], ' ', 2) AS why_unseen, "index".newest AS of_index, split_part("index".unseen[1], ' ', 2) AS why_unseen
   FROM pg_attribute LEFT JOIN LATERAL snowflake_newest('columns', attname, true, 0) AS rows ON true
   LEFT JOIN LATERAL snowflake_newest('columns', attname, false, 0) AS "index" ON true
  WHERE attrelid = 'columns'::regclass AND attnum > 0 ORDER BY attnum;

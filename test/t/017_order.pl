@@ -53,7 +53,7 @@ BEGIN
 END $$;
 SQL
 
-is( $node->safe_psql('postgres', <<'SQL'), 0, 'snowflake_nextval() does not go on from a named shard that is exhausted');
+my $past_exhausted = <<'SQL';
 DO $$ BEGIN
 	CALL begin_tick();
 	PERFORM snowflake_nextval(7), snowflake_nextval(7), snowflake_nextval(7), snowflake_nextval(7);
@@ -61,6 +61,7 @@ DO $$ BEGIN
 END $$;
 SELECT my_waits();
 SQL
+is($node->safe_psql('postgres', $past_exhausted), 0, 'snowflake_nextval() does not go on from a named shard that is exhausted');
 
 is( $node->safe_psql('postgres', <<'SQL'), 0, 'a session does not take its own named calls for another session');
 DO $$ BEGIN
@@ -77,5 +78,11 @@ SQL
 
 is($node->safe_psql('postgres', 'CALL begin_tick(); SELECT count(*) FROM (SELECT snowflake_nextval() FROM generate_series(1, 40)) AS ids; SELECT my_waits() > 0'),
 	"40\nt", 'the count of waits would show one');
+
+# --- the same ticks, the sequence above the shard: a call may go round to a lower shard
+
+restart_with_layout($node, 'epoch=2020-01-01 unit=2s fields=timestamp:40,sequence:2,shard:3');
+$node->safe_psql('postgres', 'SELECT snowflake_nextval()');
+is($node->safe_psql('postgres', $past_exhausted), 0, 'sequence above: nor does it wait for a named shard that is exhausted');
 
 done_testing();

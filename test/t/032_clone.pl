@@ -236,11 +236,15 @@ sub standby_of
 
 my $heir = standby_of($clone, 'again', 'heir');
 my $later_heir = standby_of($clone, 'again', 'later_heir');
+# restarted, its file is as it should be: nothing but the promotion has to be stored
+$heir->restart;
 $clone->wait_for_catchup($heir);
 $heir->promote;
-incarnation($heir);
+my $heir_is = incarnation($heir);
 is($heir->safe_psql('postgres', 'SELECT clone_of, incarnation <> clone_of FROM snowflake_horizon()'),
 	"$who|t", 'promoted in place of a clone: a clone as well');
+crash($heir);
+is(incarnation($heir), $heir_is, 'promoted, crashed before it minted: it is who it was');
 $heir->stop;
 
 # --- accepted, by who may, when it is on disk
