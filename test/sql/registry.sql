@@ -175,6 +175,7 @@ COMMIT;
 \set VERBOSITY terse
 SELECT snowflake_registry_unfence('2 days');
 SELECT regexp_replace(snowflake_registry_unfence('1 h')::text, '.*', 'a time');
+SELECT regexp_replace(snowflake_registry_unfence('2 h')::text, '.*', 'a time');
 SELECT 30 * ceil(extract(epoch FROM not_before - clock_timestamp()) / 30) FROM snowflake_registry_summary;
 \set VERBOSITY default
 SELECT * FROM call('i', 2, 3, '{6}', '{5,6}');
