@@ -160,6 +160,36 @@ my @EQUIVALENT = (
 	[ qr{^src/mark\.c$}, qr/if \(found\)/, qr/if \(!\(found\)\)/, 'all that it sets is 0, as shared memory is when it is new' ],
 	[ qr{^src/sessions\.c$}, qr/init_u64\(&slot->first_id/, qr/if \(false\)/, 'it is shown only where the mark is held, and is set before' ],
 	[ qr{^src/sessions\.c$}, qr/^\s*continue;/, qr/^\s*\(void\) 0;/, 'a slot that is nobody\'s has mark_tick NO_TICK, so it is looked at in vain' ],
+	[ qr{^src/sessions\.c$}, qr/init_u64\(&slot->last_id/, qr/if \(false\)/, 'session_begin() sets it, and it is shown only after that' ],
+	[ qr{^src/sessions\.c$}, qr/elog\(ERROR, "cannot mint ids in this kind/, qr/if \(false\)/, 'no SQL runs in such a process' ],
+	[
+		qr{^src/mark\.c$}, qr/state > UNDER_WAY\(ticket\)/, qr/state >= UNDER_WAY/,
+		'a state that is equal is under way, which the first condition says'
+	],
+	[
+		qr{^src/mark\.c$}, qr/i < count; i\+\+/, qr/i <= count/,
+		'the table has more room than transactions can be prepared, and there is none in it behind the last'
+	],
+	[
+		qr{^src/mark\.c$}, qr/TRANS_STMT_ROLLBACK_PREPARED/, qr/!= TRANS_STMT_ROLLBACK_PREPARED/,
+		'what is rolled back has no rows, and the next one that is prepared clears the table'
+	],
+	[
+		qr{^src/mark\.c$}, qr/return max_prepared_xacts > 0 \?/, qr/>= 0 \?/,
+		'where nothing can be prepared the server refuses it, whatever room the table has'
+	],
+	[ qr{^src/settled\.c$}, qr/left_us <= 0/, qr/left_us < 0/, 'it looks once more in the very microsecond in which the time ends' ],
+	[ qr{^src/lease/lease_wait\.c$}, qr/waited_us >= settings_/, qr/waited_us > settings_/, 'likewise' ],
+	[ qr{^src/clock\.c$}, qr/ms >= LATCH_WAIT_MS/, qr/ms > LATCH_WAIT_MS/, 'either way it sleeps so long' ],
+	[ qr{^src/mint\.c$}, qr/my_held > ALL_SHARDS/, qr/my_held >= ALL_SHARDS/, 'the condition before it has returned where they are equal' ],
+	[
+		qr{^sql/snowflake/keys\.sql$}, qr/key\.attnum < 0/, qr/key\.attnum <= 0/,
+		'no column has the number 0'
+	],
+	[
+		qr{^sql/snowflake/audit\.sql$}, qr/relation::oid, column_name/, qr/relation, column_name/,
+		'the table is locked until the transaction ends, so its name is still its own'
+	],
 	[
 		qr{^sql/snowflake/keys\.sql$}, qr/class\.owner::oid, c\.relowner/, qr/class\.owner, c\.relowner/,
 		'a regrole casts to oid by itself, and to no other type that pg_has_role() takes'

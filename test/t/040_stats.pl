@@ -19,6 +19,8 @@ my $node = new_server('stats', clock => 1, conf => <<"CONF");
 snowflake.layout = '$small'
 snowflake.shards = '0-2,15'
 snowflake.clock_tolerance = 60s
+autovacuum = off
+max_logical_replication_workers = 0
 CONF
 
 sub shard_stats
@@ -76,6 +78,16 @@ is($node->safe_psql('postgres', <<'SQL'), "400\nt|t", 'its waits are counted');
 SELECT count(snowflake_nextval(1)) FROM generate_series(1, 400);
 SELECT waits >= 1, waited > interval '1 ms'
   FROM pg_stat_snowflake_backends WHERE pid = pg_backend_pid();
+SQL
+is($node->safe_psql('postgres', <<'SQL'), "t|\nt|t", 'the oldest id is of this transaction: none while no call has succeeded');
+SELECT snowflake_nextval(1) \g /dev/null
+BEGIN;
+DO $$ BEGIN PERFORM snowflake_nextval(3); EXCEPTION WHEN insufficient_privilege THEN END $$;
+SELECT holding_since IS NOT NULL, oldest_id FROM pg_stat_snowflake_backends WHERE pid = pg_backend_pid();
+SELECT snowflake_nextval(1) AS first \gset
+SELECT snowflake_nextval(1) \g /dev/null
+SELECT holding_since IS NOT NULL, oldest_id = :first FROM pg_stat_snowflake_backends WHERE pid = pg_backend_pid();
+COMMIT;
 SQL
 ok(wait_until($node, 'SELECT count(*) = 0 FROM pg_stat_snowflake_backends'),
 	'sessions that ended are gone');
@@ -168,5 +180,17 @@ for my $role (qw(nobody watcher))
 restart_with_layout($node, 'twitter');
 $node->safe_psql('postgres', 'SELECT snowflake_nextval(1)');
 is(times_logged('layout of snowflake ids expires'), 2, 'of one that lasts for years the log says nothing');
+
+# --- The first slot
+#
+# Up to 16 it is the first process's, and one of our workers has it from the start on, as no
+# launcher is there; the session that begins when they have ended gets it.  From 17 on it is
+# the first session's.
+ok(wait_until($node, <<'SQL'), 'the session that has the first slot mints, and is seen');
+SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE backend_type LIKE 'snowflake %' \g /dev/null
+\c
+SELECT snowflake_nextval(1) \g /dev/null
+SELECT bool_or(virtualtransaction ~ '^[01]/') FROM pg_locks JOIN pg_stat_snowflake_backends USING (pid) WHERE pid = pg_backend_pid();
+SQL
 
 done_testing();

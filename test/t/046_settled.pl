@@ -19,7 +19,7 @@ use Time::HiRes qw(sleep time);
 my $ROWS = $ENV{SNOWFLAKE_ROWS} // 100_000;
 my $WRITERS = 16;
 
-my $node = new_server('settled', conf => <<'CONF');
+my $node = new_server('settled', init => { allows_streaming => 1 }, conf => <<'CONF');
 snowflake.shards = '0-3'
 max_prepared_transactions = 20
 track_commit_timestamp = on
@@ -219,6 +219,8 @@ BEGIN
 END $$
 SQL
 end_watching($node, 'while two sessions mint', @watchers);
+is($node->safe_psql('postgres', 'SELECT snowflake_settled() IS NOT NULL', replication => 'database'), 't',
+	'where too much has happened since an open transaction began, a new snapshot is good, also of a connection for replication');
 $node->safe_psql('postgres', "SELECT setval('gate', 4)");
 ok(!finish_session($old), 'when too much has happened since, it gets none');
 is($old->{out}, 't', 'the mark was not above what it does not see');
