@@ -160,6 +160,7 @@ my @EQUIVALENT = (
 	[ qr{^src/mark\.c$}, qr/if \(found\)/, qr/if \(!\(found\)\)/, 'all that it sets is 0, as shared memory is when it is new' ],
 	[ qr{^src/sessions\.c$}, qr/init_u64\(&slot->first_id/, qr/if \(false\)/, 'it is shown only where the mark is held, and is set before' ],
 	[ qr{^src/sessions\.c$}, qr/^\s*continue;/, qr/^\s*\(void\) 0;/, 'a slot that is nobody\'s has mark_tick NO_TICK, so it is looked at in vain' ],
+	[ qr{^src/mark\.c$}, qr/shared->knows_prepared = false;/, qr/if \(false\)/, 'shared memory is zero when it is new' ],
 	[ qr{^src/sessions\.c$}, qr/init_u64\(&slot->last_id/, qr/if \(false\)/, 'session_begin() sets it, and it is shown only after that' ],
 	[ qr{^src/sessions\.c$}, qr/elog\(ERROR, "cannot mint ids in this kind/, qr/if \(false\)/, 'no SQL runs in such a process' ],
 	[
