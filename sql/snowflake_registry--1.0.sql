@@ -903,9 +903,7 @@ BEGIN
         END IF;
     END IF;
     RETURN QUERY EXECUTE format(
-        'SELECT ''set_aside'', NULL::int, NULL::timestamptz, NULL::timestamptz, '
-        '       CASE WHEN EXISTS (SELECT FROM %1$s.snowflake_registry_shards AS s WHERE s.reserved_for IS NOT NULL) '
-        '            THEN %1$s.snowflake_registry_set_aside() ELSE '''' END', own);
+        'SELECT ''set_aside'', NULL::int, NULL::timestamptz, NULL::timestamptz, %s.snowflake_registry_set_aside()', own);
 END
 $$;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_lease_shards(@extschema@.snowflake_registry_state, @extschema@.snowflake_registry_caller,

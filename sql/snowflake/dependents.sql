@@ -35,7 +35,7 @@ AS $$
           JOIN pg_type AS t ON t.oid = types.oid
           JOIN pg_attribute AS a ON a.atttypid = t.oid AND NOT a.attisdropped
           JOIN pg_class AS c ON c.oid = a.attrelid
-         WHERE (c.oid, 'pg_class'::regclass::oid) NOT IN (SELECT objid, classid FROM own)
+         WHERE (c.oid, 'pg_class'::regclass) NOT IN (SELECT objid, classid FROM own)
     ), uses AS (
         -- other objects that need the extension
         SELECT d.classid, d.objid, d.objsubid

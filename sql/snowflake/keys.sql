@@ -161,7 +161,7 @@ BEGIN
 
     -- A default is replaced if nothing is lost with it: if it is a sequence's,
     -- or mints.
-    minter := format('%s.snowflake_nextval(%s)', own, CASE WHEN shard IS NOT NULL THEN 'integer' END)::regprocedure;
+    minter := format('%s.snowflake_nextval(%s)', own, CASE WHEN shard IS NOT NULL THEN 'integer' END);
     call := left(format('%s.snowflake_nextval()', own)::regprocedure::text, -1);
     mint := call || coalesce(shard::text, '') || ')';
     IF reverts THEN

@@ -6,9 +6,9 @@
 #
 # test/perl/Mutants.pm makes a mutant, test/perl/MutantRooms.pm has the rooms, their tests, and
 # the mutants that nothing can tell from the original.  A mutant lives if all tests of its room
-# pass that may reach its line, and those of other rooms that do, if they are few.  Of SQL, those
-# come first that name the line's function; then those that reach most lines of the file which
-# few others reach, in the least time.  A test that fails with a mutant has to pass without it,
+# pass that may reach its line, and five of other rooms that do.  Of SQL, those come first that
+# name the line's function; then those that reach most lines of the file which few others
+# reach, in the least time.  A test that fails with a mutant has to pass without it,
 # or it is left out.  Barriers and rare orders are the business of the step memory: a mutant that
 # is a fault of test/perl/Faults.pm which that finds is found.
 #
@@ -41,7 +41,7 @@ use Variant;
 
 my $SHARE = 0.9;    # of the mutants have to be found
 my $ALONE = 120;    # seconds of tests that are run with each mutant alone
-my $FEW = 5;    # tests of other rooms are asked as well
+my $FEW = 5;    # tests of other rooms are asked as well, if they reach the line
 my @VERDICTS = ('found', 'alive', 'equivalent', 'not compiling');
 
 # As for faults.pl; and nothing that a test waits for takes so long.
@@ -157,16 +157,18 @@ sub reaches
 	return (grep { $_ } @$lines{ $above, $below }) ? 1 : 0;
 }
 
-# The tests that may reach a mutant: those of its room, and of other rooms those that are known
-# to, if these are few, as the line is their business, or if there are no others.
+# The tests that may reach a mutant: those of its room, and of those of other rooms that are
+# known to, the ones that reach most of its file which few others reach; all, if its room has none.
 sub tests_of_mutant
 {
 	my ($mutant) = @_;
 	my @tests = grep { reaches($_, $mutant) // 1 } @{ $mutant->{tests} };
 	my %own = map { $_ => 1 } @{ $mutant->{tests} };
 	my @others = grep { !$own{$_} && reaches($_, $mutant) } tests_of_rooms(rooms());
+	my %share = share_of_file($mutant->{file}, @others);
+	my @first = sort { $share{$b} <=> $share{$a} || $a cmp $b } @others;
 
-	return (@tests, !@tests || @others <= $FEW ? @others : ());
+	return (@tests, @tests && @first > $FEW ? @first[ 0 .. $FEW - 1 ] : @first);
 }
 
 sub learn_coverage
