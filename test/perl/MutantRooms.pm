@@ -57,7 +57,7 @@ my @ROOMS = (
 			[
 				qw(src/horizon.[ch] src/record.[ch]) => [
 					'mint settings', qw(009_horizon_file 019_worker 010_steady 073_clean_stop 041_wal_error 007_crash 008_promotion 004_clock
-					  072_damaged_records 018_layout_record 093_mark_on_disk 046_settled 040_stats 015_recovery 014_layout_change 032_clone 062_lease_clocks 043_failures 087_check
+					  072_damaged_records 018_layout_record 093_mark_on_disk 046_settled 040_stats 015_recovery 014_layout_change 032_clone 062_lease_clocks 043_failures 087_check 101_states
 					  104_clock_was_ahead schedules)
 				]
 			],
@@ -87,7 +87,7 @@ my @ROOMS = (
 				qw(sql/snowflake/*.sql) => [
 					'adopt revert audit catalog check layouts layout_dependents make_partitions marks owners security trusted type_keys type_migration'
 					  . ' type_partitions shard_ops column_types',
-					qw(097_bound_names 067_partitioned_type 087_check 101_states 099_owners 107_tables_come_and_go 035_audit 011_migration 014_layout_change
+					qw(097_bound_names 067_partitioned_type 087_check 091_managed 101_states 099_owners 107_tables_come_and_go 035_audit 011_migration 014_layout_change
 					  101_marks_ways 103_marks_changes 083_other_servers 065_own_schema 042_monitoring 043_failures 038_uninstall 033_identity
 					  081_marks_subscriber 082_marks_stream 102_marks_hub 102_callers_settings 054_rekey 006_dump 031_sharded 034_capacity)
 				]
