@@ -55,6 +55,14 @@ $_->stop for $standby, $paris;
 my $registry = new_registry('registry');
 my $tokyo = leasing_server('tokyo', $registry, '40', '10min');
 is_holding($tokyo, '40', 'a server leases');
+my $last_answer = 'SELECT last_answer FROM snowflake_lease_status()';
+my $answered = $tokyo->safe_psql('postgres', $last_answer);
+for (1 .. 3)
+{
+	$tokyo->safe_psql('postgres', q(SELECT pg_log_backend_memory_contexts(pid) FROM pg_stat_activity WHERE backend_type = 'snowflake lease'));
+	sleep(1);
+}
+is($tokyo->safe_psql('postgres', $last_answer), $answered, 'the worker woken, and no call that waits for it: the registry is not asked');
 
 # Have the worker wait in a call with other settings, do something, for instance send it a
 # signal, and let the registry answer.
