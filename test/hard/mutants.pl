@@ -6,9 +6,9 @@
 #
 # test/perl/Mutants.pm makes a mutant, test/perl/MutantRooms.pm has the rooms, their tests, and
 # the mutants that nothing can tell from the original.  A mutant lives if all tests of its room
-# pass that may reach its line, and five of other rooms that do.  Of SQL, those come first that
-# name the line's function; then those that reach most lines of the file which few others
-# reach, in the least time.  A test that fails with a mutant has to pass without it,
+# pass that may reach its line, and at most five of other rooms that are known to reach it (all,
+# if its room has none).  Of SQL, those come first that name the line's function; then those
+# that reach most lines of the file which few others reach, in the least time.  A test that fails with a mutant has to pass without it,
 # or it is left out.  Barriers and rare orders are the business of the step memory: a mutant that
 # is a fault of test/perl/Faults.pm which that finds is found.
 #
@@ -157,8 +157,8 @@ sub reaches
 	return (grep { $_ } @$lines{ $above, $below }) ? 1 : 0;
 }
 
-# The tests that may reach a mutant: those of its room, and of those of other rooms that are
-# known to, the ones that reach most of its file which few others reach; all, if its room has none.
+# The tests of its room that may reach a mutant.  Then the five tests of other rooms that reach
+# most of its file where few others do.  If its room has none: all tests of other rooms.
 sub tests_of_mutant
 {
 	my ($mutant) = @_;

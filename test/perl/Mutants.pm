@@ -94,7 +94,7 @@ sub begin_of_operand
 	while ($from > 0)
 	{
 		my $before = substr($code, 0, $from);
-		last if !$depth && $before =~ /(?:$begins)\s*\z/;
+		last if !$depth && substr($code, $from, 1) ne '=' && $before =~ /(?:$begins)\s*\z/;
 		my $char = substr($code, $from - 1, 1);
 		$depth++ if $char =~ /[)\]]/;
 		last if $char =~ /[(\[]/ && !$depth--;

@@ -120,6 +120,7 @@ DROP TABLE fleeting;
 -- what a partition gets is what CREATE TABLE ... PARTITION OF gives
 SET allow_in_place_tablespaces = on;
 CREATE TABLESPACE regress_snowflake_disk LOCATION '';
+RESET allow_in_place_tablespaces;
 CREATE TABLE owners (id bigint PRIMARY KEY);
 CREATE FUNCTION touch() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN new; END';
 CREATE TABLE full_photos (

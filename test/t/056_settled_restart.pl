@@ -157,7 +157,7 @@ is($standby->safe_psql('postgres', "SELECT count(*) FROM events WHERE id < $mark
 
 # Its sessions may outlive its promotion, and end what is prepared before its worker has
 # started; but no transaction of theirs commits before that, and no utility statement begins,
-# as that would look for it.
+# as either would look for what is prepared.
 my $reader = start_session($standby, <<'SQL');
 \set ON_ERROR_STOP 0
 SELECT fail_when('NOT pg_is_in_recovery()');

@@ -161,7 +161,7 @@ sub locks_are
 		"$mode: granted: $granted");
 }
 
-# At once: each of the functions of who looks after the registry.
+# Calls each function that administers the registry, all at once.  Each fails.
 sub all_fail_now
 {
 	my ($pattern, $name) = @_;

@@ -57,10 +57,13 @@ my $tokyo = leasing_server('tokyo', $registry, '40', '10min');
 is_holding($tokyo, '40', 'a server leases');
 my $last_answer = 'SELECT last_answer FROM snowflake_lease_status()';
 my $answered = $tokyo->safe_psql('postgres', $last_answer);
-for (1 .. 3)
+# longer than between two attempts; woken twice, as it says so before it looks what to do
+ok(wait_until($tokyo, "SELECT clock_timestamp() > '$answered'::timestamptz + interval '2 s'"), 'a while later');
+for (1 .. 2)
 {
-	$tokyo->safe_psql('postgres', q(SELECT pg_log_backend_memory_contexts(pid) FROM pg_stat_activity WHERE backend_type = 'snowflake lease'));
-	sleep(1);
+	my $offset = -s $tokyo->logfile;
+	my $pid = $tokyo->safe_psql('postgres', q(SELECT pid FROM pg_stat_activity WHERE backend_type = 'snowflake lease' AND pg_log_backend_memory_contexts(pid)));
+	$tokyo->wait_for_log(qr/logging memory contexts of PID $pid/, $offset);
 }
 is($tokyo->safe_psql('postgres', $last_answer), $answered, 'the worker woken, and no call that waits for it: the registry is not asked');
 
