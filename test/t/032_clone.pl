@@ -247,8 +247,8 @@ crash($heir);
 is(incarnation($heir), $heir_is, 'promoted, crashed before it minted: it is who it was');
 $heir->stop;
 
-# a standby that had lost its file, and crashes when it is promoted: its worker, which would
-# store what it is, never starts, as that is the postmaster's work
+# a standby that had lost its file, and crashes when it is promoted, before its worker could
+# store what it is
 $original->backup('of_original');
 my $fileless = standby_of($original, 'of_original', 'fileless');
 $fileless->stop;
@@ -260,10 +260,7 @@ $original->safe_psql('postgres', $mint);
 $original->wait_for_catchup($fileless);
 my $follower = start_session($fileless, 'DO $$ BEGIN WHILE pg_is_in_recovery() LOOP PERFORM pg_sleep(0.01); END LOOP; END $$');
 ok(wait_until($fileless, q{SELECT count(*) = 1 FROM pg_stat_activity WHERE query LIKE 'DO%'}), 'a session follows a standby without a file');
-my ($postmaster, $startup) = split(/\|/, $fileless->safe_psql('postgres', q{SELECT (regexp_match(pg_read_file('postmaster.pid'), '\d+'))[1], pid FROM pg_stat_activity WHERE backend_type = 'startup'}));
-kill('STOP', $postmaster);
-append_to_file($fileless->data_dir . '/promote', '');
-kill('USR2', $startup);
+promote_without_workers($fileless);
 ok(finish_session($follower), 'it is promoted');
 $fileless->kill9;
 ok(wait_for(sub { $fileless->{_pid} = undef; $fileless->start(fail_ok => 1) }), 'and crashes');

@@ -1,7 +1,7 @@
 # An error of the server while the horizon's record is logged: the worker says so,
 # nothing is minted that the record does not cover, and the next attempt is a new
 # one.  The server keeps what it was about to log, and its locks, until somebody resets
-# that; then each later record would fail, or wait for ever.
+# them.  If nobody did, each later record would fail, or wait for ever.
 
 use strict;
 use warnings;

@@ -220,7 +220,7 @@ END $$
 SQL
 end_watching($node, 'while two sessions mint', @watchers);
 is($node->safe_psql('postgres', 'SELECT snowflake_settled() IS NOT NULL', replication => 'database'), 't',
-	'where too much has happened since an open transaction began, a new snapshot is good, also of a connection for replication');
+	'an old transaction is open: a new snapshot is good, also of a connection for replication');
 $node->safe_psql('postgres', "SELECT setval('gate', 4)");
 ok(!finish_session($old), 'when too much has happened since, it gets none');
 is($old->{out}, 't', 'the mark was not above what it does not see');

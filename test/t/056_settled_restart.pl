@@ -177,11 +177,8 @@ SELECT pass_when($$NOT pg_is_in_recovery() AND NOT EXISTS (SELECT FROM pg_prepar
 SELECT snowflake_settled();
 SQL
 ok(wait_until($standby, q{SELECT count(*) = 3 FROM pg_stat_activity WHERE query ~ '^SELECT (fail|pass)_when'}), 'there is a snapshot of before the promotion');
-my ($postmaster, $startup) = split(/\|/, $standby->safe_psql('postgres', q{SELECT (regexp_match(pg_read_file('postmaster.pid'), '\d+'))[1], pid FROM pg_stat_activity WHERE backend_type = 'startup'}));
 $node->stop('fast');
-kill('STOP', $postmaster);    # which would start the worker
-append_to_file($standby->data_dir . '/promote', '');
-kill('USR2', $startup);
+my $postmaster = promote_without_workers($standby);
 ok(finish_session($ender), 'a session of the standby ends what was prepared, once that is promoted') or diag($ender->{err});
 kill('CONT', $postmaster);
 ok(finish_session($reader), 'another one has the mark of a snapshot of before that') or diag($reader->{err});
