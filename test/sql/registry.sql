@@ -294,8 +294,12 @@ SELECT state, shard, lasts, other FROM call('big', 1, 2, '{2,4,5}', '{2,4,5}', l
 SELECT state, shard, lasts, other FROM call('big', 2, 3, '{2,4,5}', '{2,4,5,6}', lease => '20 min');
 SELECT state, shard, lasts, other FROM call('big', 3, 4, '{2,4,5}', NULL, 5, lease => '30 min');
 SELECT longest_lease FROM snowflake_registry_state;
-SELECT release('big', 4, 5, '{2,4,5}', '{-infinity,-infinity,-infinity}');
-SELECT state, shard, lasts, other FROM call('big', 5, 6, '{}', '{2,4,5}', lease => '20 min');
+-- nor does it in a fence, and learns when it may have more
+UPDATE snowflake_registry_state SET not_before = clock_timestamp() + interval '1 min';
+UPDATE snowflake_registry_state SET writer = xmin;
+SELECT state, shard, lasts, other FROM call('big', 4, 5, '{2,4,5}', '{2,4,6}', lease => '20 min');
+SELECT release('big', 5, 6, '{2,4,5}', '{-infinity,-infinity,-infinity}');
+SELECT state, shard, lasts, other FROM call('big', 6, 7, '{}', '{2,4,5}', lease => '20 min');
 ROLLBACK;
 -- it has 0, which was revoked, and 3, which it does not claim
 SELECT state, shard, lasts > 0 AS later FROM call('p', 11, 12, '{}', '{2,4}');
@@ -338,6 +342,37 @@ SELECT state, shard, lasts FROM call('next', 1, 2, '{2}', '{2}');
 CALL pass(86400);
 SELECT snowflake_registry_open('0', 'epoch=z', 3) IS NOT NULL AS opened;
 SELECT state, shard FROM snowflake_registry_lease('small', 0, 1, 0, 'host', 'epoch=z', 3, NULL, '{}', '{}', '{}', NULL, 6, '{5}', '1 min');
+ROLLBACK;
+
+-- A lease is in force a microsecond before its end, and over at its end, in each rule.
+BEGIN;
+CALL pass(86400);
+SELECT state, shard FROM call('exact', 0, 1, '{}', '{3}');
+CREATE FUNCTION caller(holder text) RETURNS snowflake_registry_caller LANGUAGE sql AS $$ SELECT holder, 1, 2, 0, 'host', 'epoch=x', 7, NULL $$;
+CREATE VIEW at_end AS
+    SELECT us, s.lease_until + us * interval '1 us' AS now, interval '0' AS none, s.lease_from, s.lease_until, r, h
+      FROM snowflake_registry_shards AS s JOIN snowflake_registry_holders AS h USING (holder), snowflake_registry_state AS r, unnest(ARRAY[-1, 0]) AS us
+     WHERE s.shard = 3;
+SELECT us, snowflake_registry_find(r, now, 1, '{3}') = '{3}' AS liked, 3 = ANY (snowflake_registry_find(r, now, 8, '{}')) AS unused,
+       snowflake_registry_renew(caller('exact'), now, none, none, false, '{3}', ARRAY[lease_from], '{infinity}', NULL) AS renewed,
+       snowflake_registry_renew(caller('exact'), now, none, none, true, '{}', '{}', '{}', NULL) AS again
+  FROM at_end;
+SELECT us, snowflake_registry_renew(caller('exact'), now - interval '1 s', none, none, false, '{3}', ARRAY[lease_from],
+                                    ARRAY[lease_until - interval '1 s'], NULL) AS claimed,
+       (snowflake_registry_losses(r, h, 0, NULL, '{3}', ARRAY[now], '{infinity}')).what ~ 'know' AS is_another,
+       (SELECT count(*) FROM snowflake_registry_losses(r, h, 0, NULL, '{3}', ARRAY[lease_from], ARRAY[now + interval '1 us'])) AS lost
+  FROM at_end;
+SELECT us, l.state, l.other, l.lease_until = at_end.lease_until AS until
+  FROM at_end, snowflake_registry_lacks(r, caller('other'), now, NULL, '{3}', '{}', '{}') AS l;
+UPDATE snowflake_registry_shards SET lease_from = lease_until WHERE shard = 3;
+SELECT us, (SELECT count(*) FROM snowflake_registry_losses(r, jsonb_populate_record(h, '{"holder": "other"}'), 0, NULL, '{3}', ARRAY[lease_from - interval '1 h'],
+                                                           ARRAY[now + interval '1 us'])) AS lost_to_exact
+  FROM at_end;
+SELECT us, l.free, l.full_until = lease_until AS until
+  FROM at_end, snowflake_registry_lease_free(jsonb_populate_record(r, '{"max_shards": 1}'), caller('exact'), now, none, false, '{4}', 0, '{}') AS l;
+SELECT us, l.free AS after_fence
+  FROM at_end, snowflake_registry_lease_free(jsonb_populate_record(r, jsonb_build_object('not_before', lease_until)), caller('other'), now, none, false, '{5}', 0, '{}') AS l;
+SELECT us, l.* FROM at_end, snowflake_registry_lease_free(r, caller('other'), now, none, false, '{3}', 0, '{}') AS l;
 ROLLBACK;
 
 -- A holder that is not known leaves no place of a message empty.

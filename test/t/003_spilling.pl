@@ -2,6 +2,8 @@
 # tick than a shard has, and each session's ids still increase; many sessions,
 # and explicit calls beside them, never clash; a clock set back under all that
 # makes nobody mint from the past.
+#
+# Waits: long
 
 use strict;
 use warnings;

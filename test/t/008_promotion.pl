@@ -2,6 +2,8 @@
 # behind: a promoted standby, a restore from archive and base backup, a base
 # backup started on its own.  Nothing is minted twice, whether ids went into
 # tables or were only returned, in transactions that wrote nothing.
+#
+# Waits: long
 
 use strict;
 use warnings;

@@ -1,5 +1,7 @@
 # The horizon file damaged, the disk full, the layout changed, the worker gone:
 # the server stays up, says what is wrong, and mints on when the cause is gone.
+#
+# Waits: long
 
 use strict;
 use warnings;

@@ -1,6 +1,8 @@
 # The steady state.  A server that does not mint writes nothing; one that does
 # renews its horizon a few times a second, whatever the rate; and nobody who
 # mints waits for the disk, even where it is slow.
+#
+# Waits: long
 
 use strict;
 use warnings;

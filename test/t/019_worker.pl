@@ -2,6 +2,8 @@
 # it stops waiting for a synchronous standby when the settings no longer ask for
 # one.  A wait that was cut short never counts as stored.  And however slow a
 # standby is, minting has its turn.
+#
+# Waits: long
 
 use strict;
 use warnings;

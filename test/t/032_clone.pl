@@ -1,6 +1,8 @@
 # Is this server a clone of another one?  Each way to start a data directory, by
 # the table in doc/servers.md: which servers are found to be clones, which are
 # not, and what a clone does.  All servers refuse to mint as clones.
+#
+# Waits: long
 
 use strict;
 use warnings;

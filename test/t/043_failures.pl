@@ -5,6 +5,8 @@
 # messages on the page is left without a failure, and no failure without a
 # heading.  The messages in tables are 045_messages.pl's, and the paragraphs to
 # which alerts lead are 042_monitoring.pl's.
+#
+# Waits: long
 
 use strict;
 use warnings;
