@@ -364,7 +364,9 @@ SELECT us, snowflake_registry_renew(caller('exact'), now - interval '1 s', none,
   FROM at_end;
 SELECT us, l.state, l.other, l.lease_until = at_end.lease_until AS until
   FROM at_end, snowflake_registry_lacks(r, caller('other'), now, NULL, '{3}', '{}', '{}') AS l;
-UPDATE snowflake_registry_shards SET lease_from = lease_until WHERE shard = 3;
+UPDATE snowflake_registry_shards SET lease_from = lease_until, is_revoked = true WHERE shard = 3;
+SELECT us, l.state, l.other ~ 'revoked' AS because, l.lease_until IS NULL AS unknown
+  FROM at_end, snowflake_registry_lacks(r, caller('other'), now, NULL, '{3}', '{}', '{}') AS l;
 SELECT us, (SELECT count(*) FROM snowflake_registry_losses(r, jsonb_populate_record(h, '{"holder": "other"}'), 0, NULL, '{3}', ARRAY[lease_from - interval '1 h'],
                                                            ARRAY[now + interval '1 us'])) AS lost_to_exact
   FROM at_end;
