@@ -89,7 +89,7 @@
 #define MAX_RETRY_US (10 * USECS_PER_SEC)
 
 /* How often it looks whether the horizon is open, and a lease has begun. */
-#define POLL_MS 20
+#define POLL_US (20 * US_PER_MS)
 
 /* This server's leases; entries that are not recorded yet are not opened. */
 static LeaseRecord mine;
@@ -585,13 +585,13 @@ static int64
 time_to_sleep(void)
 {
 	int64 left_us = due_us - steady_clock_us();
-	int64 us = Max(left_us, 0);
 
 	if (!positions_need_leases())
 		return -1;
-	if (!has_begun || has_unopened())
-		return Min(us, POLL_MS * US_PER_MS);
-	return us;
+	if (!has_begun)
+		return POLL_US;
+	left_us = Max(left_us, 0);
+	return has_unopened() ? Min(left_us, POLL_US) : left_us;
 }
 
 /* What a session asked for, or is due. */

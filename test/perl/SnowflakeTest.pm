@@ -22,7 +22,7 @@ use Test::More;
 our @EXPORT = qw(
   new_server replace_file start_with_clock set_clock
   start_with_slow_disk set_disk disk_log start_in_place shim
-  fails_with wait_for wait_until comes_back reload mints_at_last
+  fails_with wait_for wait_until looks_seldom comes_back reload mints_at_last
   start_session finish_session has_ended is_asleep promote_without_workers in_parallel
   create_mint_log inversions mint_log_is_sound count_of by_shard slow_ids
   restart_with_layout end_sessions start_minters all_mint stop_minters duplicates ids_are_distinct
@@ -221,6 +221,24 @@ sub wait_for
 		sleep(min(0.5, 0.05 + $waited / 8));
 	}
 	return 1;
+}
+
+# A process goes on looking, but seldom: while it wakes often enough to be counted, a session
+# that sleeps for 1 ms each time wakes more than four times as often.
+sub looks_seldom
+{
+	my ($node, $which, $name) = @_;
+	my $sleeper = start_session($node, 'DO $$ BEGIN LOOP PERFORM pg_sleep(0.001); END LOOP; END $$');
+	my $wakes = sub {
+		my $pid = $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE $_[0]") or return 0;
+		return (slurp_file("/proc/$pid/status") =~ /^voluntary_ctxt_switches:\s*(\d+)/m)[0];
+	};
+	my ($before, $sleeps, $looks) = ($wakes->($which), 0, 0);
+
+	ok(wait_for(sub { $sleeps = $wakes->(q{query LIKE 'DO %'}); $looks = $wakes->($which) - $before; $looks > 60 && $sleeps > 1000 }), "$name: it goes on looking");
+	cmp_ok($looks, '<', $sleeps / 4, "$name: seldom, $looks times, while a session that sleeps for 1 ms each does $sleeps times");
+	end_sessions($node, q{query LIKE 'DO %'}, $sleeper);
+	return;
 }
 
 # Poll until the query gives t.

@@ -209,6 +209,7 @@ for my $damage (
 my $log_end = -s $lima->logfile;
 $lima->append_conf('postgresql.conf', "snowflake.layout = 'discord'");
 $lima->start;
+looks_seldom($lima, q{backend_type = 'snowflake lease'}, 'a worker that has to wait until the layout is accepted');
 $lima->safe_psql('postgres', 'SELECT snowflake_accept_layout()');
 wait_for_log($lima, qr/: its record of leases is of another layout\./, $log_end, 'with another layout it is a new holder, and the log says why');
 $lima->stop;

@@ -55,19 +55,10 @@ is($node->safe_psql('postgres', "SELECT body FROM outbox WHERE id = $told"), 'qu
 
 # --- A long wait: it looks ever more seldom, but still twenty times a second
 
-sub switches
-{
-	my ($query) = @_;
-	my $pid = $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE query LIKE '$query%'") or return 0;
-
-	return (slurp_file("/proc/$pid/status") =~ /^voluntary_ctxt_switches:\s*(\d+)/m)[0];
-}
-
-my @long = map { start_session($node, $_) } "SELECT snowflake_wait_settled(snowflake_ceil(clock_timestamp() + interval '1 h'), '1 h')",
-  'DO $$ BEGIN LOOP PERFORM pg_sleep(0.001); END LOOP; END $$';
-my ($waits, $sleeps);
-ok(wait_for(sub { ($waits, $sleeps) = map { switches($_) } 'SELECT snowflake_wait', 'DO '; $waits > 60 && $sleeps > 1000 }), 'a session that waits goes on looking');
-cmp_ok($waits, '<', $sleeps / 4, "it wakes $waits times, while a session that sleeps for 1 ms each does $sleeps times");
-end_sessions($node, "query LIKE 'SELECT snowflake_wait%' OR query LIKE 'DO %'", @long);
+my $long = start_session($node, "SELECT snowflake_wait_settled(snowflake_ceil(clock_timestamp() + interval '1 h'), '1 h')");
+my $is_long = q{query LIKE 'SELECT snowflake_wait%'};
+ok(wait_until($node, "SELECT count(*) = 1 FROM pg_stat_activity WHERE $is_long"), 'a session waits for long');
+looks_seldom($node, $is_long, 'a long wait');
+end_sessions($node, $is_long, $long);
 
 done_testing();
