@@ -96,14 +96,18 @@ conninfo_fault(const char *text)
 
 /* Connect to one of the hosts, without waiting. */
 PGconn *
-conninfo_start_connecting(const PQconninfoOption *options, int host)
+conninfo_start_connecting(const PQconninfoOption *options, int host,
+						  int timeout_ms)
 {
 	/* what the connection string says comes later, and so counts */
+	char		timeout[12];
 	const char *keywords[MAX_OPTIONS] = {"fallback_application_name",
+										 "tcp_user_timeout",
 										 "target_session_attrs"};
-	const char *values[MAX_OPTIONS] = {"snowflake lease", "primary"};
-	int			count = 2;
+	const char *values[MAX_OPTIONS] = {"snowflake lease", timeout, "primary"};
+	int			count = 3;
 
+	snprintf(timeout, sizeof(timeout), "%d", timeout_ms);
 	for (; options->keyword != NULL && count < MAX_OPTIONS - 1; options++)
 	{
 		if (options->val == NULL)

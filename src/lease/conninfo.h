@@ -11,6 +11,6 @@ extern const char		*conninfo_fault(const char *text);
 extern PQconninfoOption *conninfo_parse(const char *text);
 extern int				 conninfo_count_hosts(const PQconninfoOption *options);
 extern PGconn *conninfo_start_connecting(const PQconninfoOption *options,
-										 int					 host);
+										 int host, int timeout_ms);
 
 #endif /* SNOWFLAKE_CONNINFO_H */

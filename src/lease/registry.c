@@ -346,7 +346,7 @@ connect_to_host(const PQconninfoOption *options, int host, int ms,
 	PostgresPollingStatusType status = PGRES_POLLING_WRITING;
 
 	set_deadline(ms);
-	connection = conninfo_start_connecting(options, host);
+	connection = conninfo_start_connecting(options, host, ms);
 	if (connection == NULL)
 		elog(ERROR, "out of memory");
 	(void) PQsetNoticeReceiver(connection, ignore_notice, NULL);
