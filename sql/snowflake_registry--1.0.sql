@@ -400,7 +400,7 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_write(@extschema@.snowflake_registry_state) IS 'write the state, here and now';
 
--- Let no lease begin before this time.
+-- Let no lease begin before this time; the log says why, if that is news.
 CREATE FUNCTION @extschema@.snowflake_registry_fence_until(state @extschema@.snowflake_registry_state, until timestamptz, why text)
     RETURNS @extschema@.snowflake_registry_state
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -410,9 +410,11 @@ BEGIN
     state.not_before := greatest(state.not_before, until);
     EXECUTE format('SELECT %s.snowflake_registry_write($1)', (SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'snowflake_registry'))
       USING state;
-    RAISE LOG USING
-        MESSAGE = format('the snowflake registry is fenced: no new lease begins before %s', state.not_before),
-        DETAIL = why;
+    IF why IS NOT NULL THEN
+        RAISE LOG USING
+            MESSAGE = format('the snowflake registry is fenced: no new lease begins before %s', state.not_before),
+            DETAIL = why;
+    END IF;
     RETURN state;
 END
 $$;
@@ -713,7 +715,8 @@ BEGIN
                       THEN least(greatest(reg.max_lease, length), greatest(length, (SELECT max(u.ends) FROM unnest(held_until) AS u (ends)) - now)) END;
         EXECUTE format('SELECT %1$s.snowflake_registry_fence_until($1, $2 + CASE WHEN $3 > ($1).longest_lease THEN $3 '
                        '                                                         ELSE %1$s.snowflake_registry_longest($1) END, $4)', own)
-          USING reg, now, claim, format('%s (holder %s) proves that the registry has forgotten something: %s.', caller.host, caller.holder, loss);
+          USING reg, now, claim, CASE WHEN reg.is_open OR reg.not_before <= now      -- a closed one hears of it at each call
+                                      THEN format('%s (holder %s) proves that the registry has forgotten something: %s.', caller.host, caller.holder, loss) END;
     END IF;
 END
 $$;

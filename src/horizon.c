@@ -232,8 +232,9 @@ horizon_begin_present_tick(void)
 	renew = (int64) pg_atomic_read_u64(&bounds->renew);
 	if (tick >= renew)
 	{
-		bounds_raise(&state->readers_tick, tick);
-		worker_wake(&state->worker);
+		/* if the worker has not taken an earlier one yet, it has been woken for that */
+		if (bounds_raise(&state->readers_tick, tick) == WANTED_BY_NOBODY)
+			worker_wake(&state->worker);
 	}
 	bounds_raise(&bounds->latest, Min(tick, renew));
 }

@@ -131,8 +131,8 @@ bounds_are_known(void)
 	return known;
 }
 
-/* The only way to change a bound, or another tick that many raise. */
-static inline void
+/* The only way to change a bound, or another tick that many raise.  Gives what it was. */
+static inline int64
 bounds_raise(pg_atomic_uint64 *bound, int64 tick)
 {
 	uint64 present = pg_atomic_read_u64(bound);
@@ -140,6 +140,7 @@ bounds_raise(pg_atomic_uint64 *bound, int64 tick)
 	while ((int64) present < tick &&
 		   !pg_atomic_compare_exchange_u64(bound, &present, (uint64) tick))
 		;
+	return (int64) present;
 }
 
 #endif /* SNOWFLAKE_POSITIONS_H */

@@ -75,6 +75,10 @@ static uint64		  statements = 0;
 
 static KnownShards *known =
 	NULL; /* the one that was asked for last is first */
+static int known_count = 0;
+
+/* A session that names more lists keeps none beyond a transaction. */
+#define MOST_KNOWN 100
 
 /* --- Lists of shards ------------------------------------------------------- */
 
@@ -129,24 +133,41 @@ find_known(const char *text, Size size)
 	return NULL;
 }
 
-/* The list that an argument has, always the same one for the same text. */
+static void
+forget_lists(void)
+{
+	while (known != NULL)
+	{
+		KnownShards *one = known;
+
+		known = one->next;
+		pfree(one->shards);
+		pfree(one);
+	}
+	known_count = 0;
+}
+
+/* The list that an argument has, in a transaction the same one for the same text. */
 static const OwnShards *
 shards_of(const text *argument)
 {
 	const char		*text = VARDATA_ANY(argument);
 	Size			 size = VARSIZE_ANY_EXHDR(argument);
 	const OwnShards *shards = find_known(text, size);
+	OwnShards		*list;
 	KnownShards *new;
 
 	if (shards != NULL)
 		return shards;
+	list = read_shards(text_to_cstring(argument)); /* first: it can fail */
 	new = MemoryContextAlloc(TopMemoryContext,
 							 offsetof(KnownShards, text) + size);
-	new->shards = read_shards(text_to_cstring(argument));
+	new->shards = list;
 	new->size = size;
 	memcpy(new->text, text, size);
 	new->next = known;
 	known = new;
+	known_count++;
 	return new->shards;
 }
 
@@ -156,6 +177,8 @@ static void
 forget_marks(void *arg)
 {
 	marks = last_mark = NULL;
+	if (known_count > MOST_KNOWN)
+		forget_lists();
 }
 
 /* Where a statement's mark is to be, with that of one before it, if any. */

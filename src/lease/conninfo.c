@@ -99,7 +99,10 @@ PGconn *
 conninfo_start_connecting(const PQconninfoOption *options, int host,
 						  int timeout_ms)
 {
-	/* what the connection string says comes later, and so counts */
+	/*
+	 * What the connection string says comes later, and so counts.  The time limit is for
+	 * places where libpq itself waits without one.
+	 */
 	char		timeout[12];
 	const char *keywords[MAX_OPTIONS] = {"fallback_application_name",
 										 "tcp_user_timeout",

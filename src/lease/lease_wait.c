@@ -14,6 +14,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/pg_authid_d.h"
 #include "common/string.h"
@@ -31,6 +32,9 @@
 
 /* How long one that only looks waits for an attempt to end. */
 #define CHECK_PATIENCE_US (10 * USECS_PER_SEC)
+
+/* How long a statement takes an answer about reserved shards for the present one. */
+#define ANSWER_HOLDS_US USECS_PER_SEC
 
 #define CLOCK_HINT \
 	"Check the time synchronization of this server and of the registry's."
@@ -553,18 +557,28 @@ lease_check(bool patient)
 
 /*
  * Has the registry reserved a shard?  What it said last can be old, so wait for
- * an answer.
+ * an answer.  A statement that asks for many shards takes one for all that it asks for
+ * within a second.
  */
 static Reservation
 wait_for_reservation(int32 shard)
 {
-	WorkerWait wait = {0};
+	static TimestampTz statement =
+		0; /* that had an answer last, by its beginning */
+	static int64 answered_us;
+	WorkerWait	 wait = {0};
 
+	if (statement == GetCurrentStatementStartTimestamp() &&
+		steady_clock_us() - answered_us < ANSWER_HOLDS_US &&
+		leases_reservation(shard) == RESERVED_YES)
+		return RESERVED_YES;
 	wait_for_bounds();
 	(void) worker_begin_wait(leases_worker(), &wait);
 	while (pg_atomic_read_u64(&leases_worker()->attempts) == wait.attempts)
 		wait_for_attempt(&wait);
 	(void) worker_end_wait(&wait);
+	statement = GetCurrentStatementStartTimestamp();
+	answered_us = steady_clock_us();
 	return leases_reservation(shard);
 }
 

@@ -219,7 +219,9 @@ propose_fence(const char *arguments)
 		return true;
 	caller->next = caller->fence + 1 + (int64) (identity_random() >> 33);
 	caller->call = call;
-	return store();
+	if (!store())
+		caller->next = 0; /* the next attempt proposes and stores again */
+	return is_recorded;
 }
 
 /* Let nobody mint on a shard any more.  Gives where its lease may end. */

@@ -130,28 +130,36 @@ set_deadline(int ms)
 	deadline_us = steady_clock_us() + ms * US_PER_MS;
 }
 
-/* Wait for the connection's socket.  False if that took too long. */
+/*
+ * Wait for the connection's socket, whoever wakes this process meanwhile: libpq, if it is
+ * called before, sends to a host that has not accepted yet, and waits for that without a
+ * deadline.  False if it took too long.
+ */
 static bool
 wait_for_socket(int event)
 {
-	int64 now_us = steady_clock_us();
-	int64 left_us;
-	int	  events;
+	int events = 0;
 
-	if (ShutdownRequestPending && shutdown_us == PG_INT64_MAX)
-		shutdown_us = now_us + SHUTDOWN_MS * US_PER_MS;
-	left_us = Min(deadline_us, shutdown_us) - now_us;
-	if (left_us <= 0)
-		return false;
-	events = WaitLatchOrSocket(MyLatch,
-							   WL_LATCH_SET | WL_TIMEOUT |
-								   WL_EXIT_ON_PM_DEATH | event,
-							   PQsocket(connection), left_us / US_PER_MS + 1,
-							   PG_WAIT_EXTENSION);
-	if (events & WL_LATCH_SET)
+	while (!(events & event))
 	{
-		ResetLatch(MyLatch); /* registry_disconnect() sets it again */
-		CHECK_FOR_INTERRUPTS();
+		int64 now_us = steady_clock_us();
+		int64 left_us;
+
+		if (ShutdownRequestPending && shutdown_us == PG_INT64_MAX)
+			shutdown_us = now_us + SHUTDOWN_MS * US_PER_MS;
+		left_us = Min(deadline_us, shutdown_us) - now_us;
+		if (left_us <= 0)
+			return false;
+		events = WaitLatchOrSocket(MyLatch,
+								   WL_LATCH_SET | WL_TIMEOUT |
+									   WL_EXIT_ON_PM_DEATH | event,
+								   PQsocket(connection),
+								   left_us / US_PER_MS + 1, PG_WAIT_EXTENSION);
+		if (events & WL_LATCH_SET)
+		{
+			ResetLatch(MyLatch); /* registry_disconnect() sets it again */
+			CHECK_FOR_INTERRUPTS();
+		}
 	}
 	return true;
 }

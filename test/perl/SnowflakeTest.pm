@@ -229,15 +229,16 @@ sub looks_seldom
 {
 	my ($node, $which, $name) = @_;
 	my $sleeper = start_session($node, 'DO $$ BEGIN LOOP PERFORM pg_sleep(0.001); END LOOP; END $$');
+	my $is_sleeper = q{query LIKE 'DO %pg_sleep(0.001)%'};
 	my $wakes = sub {
 		my $pid = $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE $_[0]") or return 0;
 		return (slurp_file("/proc/$pid/status") =~ /^voluntary_ctxt_switches:\s*(\d+)/m)[0];
 	};
 	my ($before, $sleeps, $looks) = ($wakes->($which), 0, 0);
 
-	ok(wait_for(sub { $sleeps = $wakes->(q{query LIKE 'DO %'}); $looks = $wakes->($which) - $before; $looks > 60 && $sleeps > 1000 }), "$name: it goes on looking");
+	ok(wait_for(sub { $sleeps = $wakes->($is_sleeper); $looks = $wakes->($which) - $before; $looks > 60 && $sleeps > 1000 }), "$name: it goes on looking");
 	cmp_ok($looks, '<', $sleeps / 4, "$name: seldom, $looks times, while a session that sleeps for 1 ms each does $sleeps times");
-	end_sessions($node, q{query LIKE 'DO %'}, $sleeper);
+	end_sessions($node, $is_sleeper, $sleeper);
 	return;
 }
 

@@ -156,6 +156,22 @@ SELECT snowflake_wait_settled(max(id), '1 min') AS is_settled FROM photos;
 SELECT count(*) FROM photos WHERE id < snowflake_settled();
 -- The last shard has a mark, too
 SELECT snowflake_settled('1023') IS NOT NULL AS of_last_shard;
+-- a session that names many lists, good ones and others, does not grow
+CREATE TEMP VIEW kept AS SELECT used_bytes AS bytes FROM pg_backend_memory_contexts WHERE name = 'TopMemoryContext';
+SELECT bytes FROM kept \gset
+SELECT count(snowflake_settled(n || '-1023')) FROM generate_series(0, 1023) AS n;
+DO $$
+BEGIN
+    FOR n IN 1 .. 10000 LOOP
+        BEGIN
+            PERFORM snowflake_settled('shard ' || n);
+        EXCEPTION WHEN invalid_parameter_value THEN
+        END;
+    END LOOP;
+END
+$$;
+SELECT bytes - :bytes < 100000 AS is_small FROM kept;
+DROP VIEW kept;
 -- It has no xid
 BEGIN;
 SELECT snowflake_wait_settled(max(id), '1 min') AS is_settled FROM photos;

@@ -73,6 +73,12 @@ for my $case (
 	set_system($setting, $back);
 }
 
+# --- while it waits, it is not woken by each call that reads the mark
+
+my $reader = start_session($node, 'DO $$ BEGIN LOOP PERFORM snowflake_settled(); COMMIT; END LOOP; END $$');
+looks_seldom($node, q{backend_type = 'snowflake horizon'}, 'a wait for a standby');
+end_sessions($node, q{query LIKE 'DO %snowflake_settled%'}, $reader);
+
 # --- SQL ends it, and the record that it was waiting for does not count
 
 my $waiting = start_waiting();

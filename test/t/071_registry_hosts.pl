@@ -13,6 +13,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use SnowflakeTest;
 use Test::More;
+use Time::HiRes qw(time);
 
 my $nextval = 'SELECT snowflake_nextval()';
 
@@ -86,6 +87,24 @@ wait_for_log($paris, qr/did not answer within 5 s/, $before, 'and one of them ha
 # pg_ctl would give up otherwise
 $paris->stop;
 pass('the server stops');
+
+# --- a host of which no packet comes, as its queue has no room.  A session that waits wakes the
+# --- worker, which does not stay with that host for that.
+my $full = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1', LocalPort => PostgreSQL::Test::Cluster::get_free_port())
+  or die "could not listen: $!";
+my @queue = map { IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $full->sockport, Blocking => 0) } 1 .. 6;
+my %took;
+for my $case ([ oslo => @silent ], [ lima => '127.0.0.1', $full->sockport ])
+{
+	my ($name, @host) = @$case;
+	my $node = leasing_server($name, $second, 'auto:1', '1h', conf => registry_of(\@host, \@second) =~ s/user=ids/user=ids tcp_user_timeout=0/r);
+
+	$took{$name} = time;
+	ok(mints($node, 10), "$name mints");
+	$took{$name} = time - $took{$name};
+	$node->stop;
+}
+cmp_ok($took{lima}, '<', 4 * $took{oslo}, "a host that accepts nothing costs $took{lima} s, one that is silent $took{oslo} s");
 
 # --- strings that cannot be
 $paris->append_conf('postgresql.conf', registry_of(\@second));

@@ -48,6 +48,15 @@ $standby->stop;
 # --- a long list, and no answer
 $registry->safe_psql('postgres', q(SELECT snowflake_registry_reserve(2 * n + 2, 'every other one') FROM generate_series(1, 510) AS n));
 is($paris->safe_psql('postgres', history(4)), 't', 'a long list');
+# a statement asks for all of its shards at once
+$registry->safe_psql('postgres', <<'SQL');
+CREATE TABLE calls (at timestamptz DEFAULT clock_timestamp());
+CREATE FUNCTION note_call() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS 'BEGIN INSERT INTO public.calls DEFAULT VALUES; RETURN NULL; END';
+CREATE TRIGGER note_call AFTER UPDATE ON snowflake_registry_holders EXECUTE FUNCTION note_call();
+SQL
+is($paris->safe_psql('postgres', q(SELECT count(DISTINCT id) FROM (SELECT snowflake_history(now() - interval '1 day', shard) OVER (PARTITION BY shard) FROM generate_series(4, 82, 2) AS shard) AS h (id))),
+	40, 'ids of 40 shards');
+cmp_ok($registry->safe_psql('postgres', 'DROP TRIGGER note_call ON snowflake_registry_holders; SELECT count(*) FROM calls'), '<', 20, 'for which the registry is not called 40 times');
 $registry->stop;
 fails_with($paris, history(4), '55000', qr/it is not known whether shard 4 is reserved\n.*The registry does not answer\./s, 'the registry is away: no guess');
 $paris->restart;

@@ -90,10 +90,15 @@ is(call($registry, 'third'), 'accepted, held 4, held 5', 'a registry that was no
 
 # --- a logical dump
 $registry->safe_psql('postgres', q(CREATE DATABASE other));
+my $restored = -s $registry->logfile;
 command_ok([ 'pg_restore', '-d', $registry->connstr('other'), $dump ], 'a dump is restored into another database');
 is($registry->safe_psql('other', 'SELECT bool_or(NOT is_open), count(*) FROM snowflake_registry_state'), 't|2', 'with the state that it had, beside its own');
 is($registry->safe_psql('other', q(SELECT state FROM snowflake_registry_lease('new', 0, 1, 0, 'the test', 'epoch=x', 7, NULL, '{}', '{}', '{}', NULL, 2, '{}', '10 min'))),
 	'closed', 'and is closed');
+is($registry->safe_psql('other', q(SELECT string_agg(state, ' ') FROM generate_series(5, 8) AS n,
+	snowflake_registry_lease('knows more', n, n + 1, n, 'the test', 'epoch=x', 7, NULL, '{}', '{}', '{}', NULL, 2, '{}', '10 min'))),
+	'closed closed closed closed', 'calls show what it has forgotten');
+is(scalar(() = substr(slurp_file($registry->logfile), $restored) =~ /LOG:  the snowflake registry is fenced/g), 1, 'its log tells once that it is fenced');
 is($registry->safe_psql('other', q(SELECT snowflake_registry_open('30 min') > clock_timestamp() + interval '29 min')), 't', 'it is opened on purpose');
 is($registry->safe_psql('other', q(SELECT layout, max_shards, count(*) OVER () FROM snowflake_registry_summary)), 'epoch=x|8|1', 'and has the settings of the dump');
 
