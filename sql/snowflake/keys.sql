@@ -102,7 +102,7 @@ BEGIN
         RAISE undefined_column USING
             MESSAGE = format('column "%s" of relation "%s" does not exist', column_name, class.relname);
     END IF;
-    IF key.attnum < 0 OR key.atttypid NOT IN ('smallint'::regtype, 'integer'::regtype, 'bigint'::regtype, own_type) THEN
+    IF key.atttypid NOT IN ('smallint'::regtype, 'integer'::regtype, 'bigint'::regtype, own_type) THEN
         IF reverts THEN
             RAISE datatype_mismatch USING
                 MESSAGE = format('column "%s" of relation "%s" holds no snowflakes', column_name, class.relname),
@@ -308,7 +308,7 @@ BEGIN
           JOIN pg_class AS c ON c.oid = i.inhrelid
          CROSS JOIN LATERAL (SELECT pg_get_expr(c.relpartbound, c.oid) AS expression) AS e
          CROSS JOIN LATERAL (SELECT regexp_match(e.expression, '^FOR VALUES FROM [(](.*)[)] TO [(]''?(-?[0-9]+)''?[)]$') AS ends) AS bound
-         WHERE p.partrelid = relation AND p.partstrat = 'r' AND p.partnatts = 1 AND p.partattrs[0] = key.attnum
+         WHERE p.partrelid = relation AND p.partattrs[0] = key.attnum
         HAVING bool_and(bound.ends IS NOT NULL);
         IF todo.last_to <= least THEN
             EXECUTE format('SELECT %s.snowflake_floor(date_trunc(''month'', now() AT TIME ZONE ''UTC'') AT TIME ZONE ''UTC'' + interval ''2 months'')', own) INTO probe;

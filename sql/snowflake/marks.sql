@@ -32,7 +32,7 @@ CREATE FUNCTION @extschema@.snowflake_is_before_horizon(id bigint) RETURNS boole
 COMMENT ON FUNCTION @extschema@.snowflake_is_before_horizon(bigint) IS 'called by snowflake_publish_mark';
 
 CREATE FUNCTION @extschema@.snowflake_publish_mark(server text DEFAULT NULL,
-    marks regclass DEFAULT pg_catalog.to_regclass('snowflake_marks'::text)) RETURNS @extschema@.snowflake
+    marks regclass DEFAULT pg_catalog.to_regclass('snowflake_marks')) RETURNS @extschema@.snowflake
     LANGUAGE plpgsql VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
     SET search_path = pg_catalog, pg_temp
     SET lock_timeout = '1s'
@@ -124,7 +124,7 @@ COMMENT ON FUNCTION @extschema@.snowflake_came_by(bigint) IS 'for the column cam
 -- So there is nothing between the mark and the rows that this statement reads.
 -- The table of marks is read row by row, so that no code of its owner's runs.
 CREATE FUNCTION @extschema@.snowflake_least_mark(relation regclass, servers text[],
-    marks regclass DEFAULT pg_catalog.to_regclass('snowflake_marks'::text)) RETURNS @extschema@.snowflake
+    marks regclass DEFAULT pg_catalog.to_regclass('snowflake_marks')) RETURNS @extschema@.snowflake
     LANGUAGE plpgsql STABLE CALLED ON NULL INPUT PARALLEL RESTRICTED
     SET search_path = pg_catalog, pg_temp
 AS $$

@@ -179,14 +179,11 @@ my @EQUIVALENT = (
 		qr{^src/mark\.c$}, qr/return max_prepared_xacts > 0 \?/, qr/>= 0 \?/,
 		'where nothing can be prepared the server refuses it, whatever room the table has'
 	],
+	[ qr{^src/mark\.c$}, qr/locktag_type != LOCKTAG_ADVISORY/, qr/\(false \|\|/, 'no lock of another kind has such a number there: those of tuples and columns are less' ],
 	[ qr{^src/settled\.c$}, qr/left_us <= 0/, qr/left_us < 0/, 'it looks once more in the very microsecond in which the time ends' ],
 	[ qr{^src/lease/lease_wait\.c$}, qr/waited_us >= settings_/, qr/waited_us > settings_/, 'it says so at the next look, in the very microsecond in which the tolerance ends' ],
 	[ qr{^src/clock\.c$}, qr/ms >= LATCH_WAIT_MS/, qr/ms > LATCH_WAIT_MS/, 'so short a sleep may be one or the other: see LATCH_WAIT_MS' ],
 	[ qr{^src/mint\.c$}, qr/my_held > ALL_SHARDS/, qr/my_held >= ALL_SHARDS/, 'the condition before it has returned where they are equal' ],
-	[
-		qr{^sql/snowflake/keys\.sql$}, qr/key\.attnum < 0/, qr/key\.attnum <= 0/,
-		'no column has the number 0'
-	],
 	[
 		qr{^sql/snowflake/audit\.sql$}, qr/read_ids.*relation::oid, column_name/, qr/relation, column_name/,
 		'the table is locked until the transaction ends, so its name is still its own; and snowflake_parts() has asked for the same rights'

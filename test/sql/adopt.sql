@@ -156,6 +156,19 @@ INSERT INTO logs VALUES ('2026-02-02') RETURNING tableoid::regclass, id > 2 AS m
 SELECT count(*) FROM logs JOIN notes ON id = log;
 DROP TABLE logs, notes;
 
+-- a table partitioned by another number than its ids, or otherwise, has no end for them
+CREATE TABLE by_tenant (id bigint, tenant bigint) PARTITION BY RANGE (tenant);
+CREATE TABLE by_tenant_1 PARTITION OF by_tenant FOR VALUES FROM (0) TO (100);
+CREATE TABLE by_both (id bigint, tenant bigint) PARTITION BY RANGE (id, tenant);
+CREATE TABLE by_both_1 PARTITION OF by_both FOR VALUES FROM (0, 0) TO (100, 100);
+CREATE TABLE by_list (id bigint) PARTITION BY LIST (id);
+CREATE TABLE by_list_1 PARTITION OF by_list FOR VALUES IN (100);
+CREATE TABLE by_hash (id bigint) PARTITION BY HASH (id);
+CREATE TABLE by_hash_1 PARTITION OF by_hash FOR VALUES WITH (MODULUS 1, REMAINDER 0);
+SELECT t AS adopted FROM unnest(ARRAY['by_both', 'by_hash', 'by_list', 'by_tenant']::regclass[]) AS t, snowflake_adopt(t, 'id', 5, column_type => 'bigint')
+ GROUP BY t ORDER BY t::text;
+DROP TABLE by_tenant, by_both, by_list, by_hash;
+
 -- a table partitioned by its serial ids, with no partition for those that are minted; the hint
 -- leads out
 CREATE TABLE clicks (id bigserial PRIMARY KEY) PARTITION BY RANGE (id);

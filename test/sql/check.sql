@@ -35,9 +35,20 @@ SET snowflake.shards = '';
 SELECT state FROM snowflake_check() WHERE area = 'shards'; -- some DEFAULT needs one
 ALTER TABLE photos ALTER id SET DEFAULT snowflake_nextval(5);
 SELECT state, finding FROM snowflake_check() WHERE area = 'shards';
+-- nor does an object with the function's number, in another catalog, change that
+BEGIN;
+SET LOCAL allow_system_table_mods = on;
+INSERT INTO pg_depend VALUES ('pg_class'::regclass, 'photos'::regclass, 0, 'pg_class'::regclass, 'snowflake_nextval()'::regprocedure, 0, 'n');
+SELECT state FROM snowflake_check() WHERE area = 'shards';
+ROLLBACK;
 ALTER TABLE photos ALTER id DROP DEFAULT;
 ALTER TABLE comments ALTER id DROP DEFAULT;
 SELECT state FROM snowflake_check() WHERE area = 'shards'; -- no DEFAULT mints
+BEGIN;
+SET LOCAL allow_system_table_mods = on;
+INSERT INTO pg_depend VALUES ('pg_class'::regclass, 'photos'::regclass, 0, 'pg_class'::regclass, 'snowflake_nextval(integer)'::regprocedure, 0, 'n');
+SELECT state FROM snowflake_check() WHERE area = 'shards';
+ROLLBACK;
 ALTER TABLE photos ALTER id SET DEFAULT snowflake_nextval();
 ALTER TABLE comments ALTER id SET DEFAULT snowflake_nextval();
 SET snowflake.shards = '5';

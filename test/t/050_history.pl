@@ -32,6 +32,22 @@ SELECT n, timestamptz '2024-05-01Z' + CASE WHEN n % 10 = 0 THEN interval '1 hour
 VACUUM ANALYZE events;
 SQL
 
+# With little memory, rows that are numbered are let go, and no file holds them.
+sub said_of_files
+{
+	my ($function) = @_;
+	my (undef, undef, $said) = $node->psql('postgres', <<"SQL");
+SET work_mem = '64kB'; SET enable_sort = off; SET enable_seqscan = off; SET log_temp_files = 0; SET client_min_messages = log;
+SELECT max(id) FROM (SELECT $function AS id FROM events) AS e;
+SQL
+	return $said;
+}
+
+$node->safe_psql('postgres', 'CREATE INDEX by_time ON events (created_at, nr)');
+like(said_of_files('last_value(nr) OVER (ORDER BY created_at, nr ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)'), qr/temporary file/, 'a function that needs all rows writes a file');
+unlike(said_of_files('snowflake_history(created_at, 7) OVER (ORDER BY created_at, nr)'), qr/temporary file/, 'snowflake_history() does not');
+$node->safe_psql('postgres', 'DROP INDEX by_time');
+
 # The milliseconds of a processor that a window function takes over all rows, with the
 # sort before it, and the kilobytes that its session holds at the most.  How long it has
 # to wait for a processor is not its affair.

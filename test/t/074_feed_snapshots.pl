@@ -9,6 +9,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/../perl";
 
+use File::Basename qw(dirname);
 use PostgreSQL::Test::Utils;
 use SnowflakeTest;
 use Test::More;
@@ -136,6 +137,21 @@ SELECT :mark <= id, :mark > (SELECT id FROM events WHERE name = 'waits') FROM ev
 SQL
 open_gate(1);
 finish_session($exporter);
+
+# --- A snapshot of logical decoding, which tells nothing of what is visible
+
+my $plugin = SnowflakeTest::shim('decode_mark');
+$node->append_conf('postgresql.conf', "dynamic_library_path = '" . dirname($plugin) . ':' . $node->safe_psql('postgres', 'SHOW dynamic_library_path') . "'");
+# newer minor releases have a list of those that may be used
+$node->append_conf('postgresql.conf', $_)
+  for split(/\n/, $node->safe_psql('postgres', q(SELECT name || ' = decode_mark' FROM pg_settings WHERE name = 'output_plugin_libraries')));
+reload($node);
+fails_with($node, <<'SQL', 'XX000', qr/cannot tell which ids are settled without a snapshot/, 'an output plugin that asks for the mark gets an error');
+SELECT pg_create_logical_replication_slot('asks', 'decode_mark');
+INSERT INTO events (name) VALUES ('decoded');
+SELECT * FROM pg_logical_slot_get_binary_changes('asks', NULL, NULL);
+SQL
+$node->safe_psql('postgres', "SELECT pg_drop_replication_slot('asks'); DELETE FROM events WHERE name = 'decoded'");
 
 # --- A snapshot of before the first call after a start
 #
