@@ -123,9 +123,12 @@ report_no_worker(void)
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("snowflake's background worker is not running"),
-			 errhint("Set \"max_worker_processes\" to %d or more, and restart "
-					 "the server.",
-					 max_worker_processes + MISSING_PLACES)));
+			 IsUnderPostmaster ?
+				 errhint("Set \"max_worker_processes\" to %d or more, and "
+						 "restart the server.",
+						 max_worker_processes + MISSING_PLACES) :
+				 errhint("The server is in single-user mode. Start it as "
+						 "usual.")));
 }
 
 /*
@@ -138,7 +141,8 @@ worker_wait(Worker *worker, WorkerWait *wait, WaitName *event)
 {
 	if (worker->latch != NULL)
 		wait->last_worker_us = wait->waited_us;
-	else if (wait->waited_us - wait->last_worker_us > PATIENCE_US)
+	else if (!IsUnderPostmaster ||
+			 wait->waited_us - wait->last_worker_us > PATIENCE_US)
 		report_no_worker();
 	worker_wake(worker);
 	wait->waited_us += wait_outside_locks(WAIT_US, event, &worker->attempted);

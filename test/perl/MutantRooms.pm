@@ -180,6 +180,11 @@ my @EQUIVALENT = (
 		'where nothing can be prepared the server refuses it, whatever room the table has'
 	],
 	[ qr{^src/mark\.c$}, qr/locktag_type != LOCKTAG_ADVISORY/, qr/\(false \|\|/, 'no lock of another kind has such a number there: those of tuples and columns are less' ],
+	[ qr{^src/mark\.c$}, qr/knows_prepared = true/, qr/if \(false\)/, 'each session looks at the locks once more, and finds what the table has, or what has ended' ],
+	[
+		qr{^src/mark\.c$}, qr/i < pg_atomic_read_u32\(&shared->prepared_count\)/, qr/i <= /,
+		'the entry behind the last one is of no database, or of a transaction that has ended, which the ring has'
+	],
 	[ qr{^src/settled\.c$}, qr/left_us <= 0/, qr/left_us < 0/, 'it looks once more in the very microsecond in which the time ends' ],
 	[ qr{^src/lease/lease_wait\.c$}, qr/waited_us >= settings_/, qr/waited_us > settings_/, 'it says so at the next look, in the very microsecond in which the tolerance ends' ],
 	[ qr{^src/clock\.c$}, qr/ms >= LATCH_WAIT_MS/, qr/ms > LATCH_WAIT_MS/, 'so short a sleep may be one or the other: see LATCH_WAIT_MS' ],
