@@ -292,8 +292,8 @@ BEGIN
                   AND p.refclassid = 'pg_proc'::regclass AND p.refobjid = ANY (minters)) ELSE t.mints END) AS d(mints)
           -- The DEFAULT takes a sequence, and no function makes an id of its numbers.
          CROSS JOIN LATERAL (
-               SELECT CASE WHEN NOT coalesce(bool_or(p.refclassid = 'pg_proc'::regclass
-                                                     AND p.refobjid NOT IN (y.typinput, y.typoutput, y.typreceive, y.typsend)), false)
+               SELECT CASE WHEN NOT bool_or(p.refclassid = 'pg_proc'::regclass
+                                            AND p.refobjid NOT IN (y.typinput, y.typoutput, y.typreceive, y.typsend))
                            THEN min(q.oid) FILTER (WHERE q.relkind = 'S')::regclass END
                  FROM pg_depend AS p LEFT JOIN pg_class AS q ON p.refclassid = 'pg_class'::regclass AND q.oid = p.refobjid
                 -- by the index: both must be values

@@ -325,8 +325,8 @@ BEGIN
     statements := statements || ARRAY(
         SELECT format('ALTER TABLE %s ALTER COLUMN %I DROP IDENTITY;', m.attrelid::regclass, column_name)
           FROM pg_attribute AS m
-         WHERE m.attrelid = ANY (tree) AND m.attname = column_name AND m.attidentity <> '' AND NOT reverts
-           -- a partition may have its parent's
+         WHERE m.attrelid = ANY (tree) AND m.attname = column_name AND NOT reverts
+           -- an identity of its own has a sequence: a partition may have its parent's
            AND EXISTS (SELECT FROM pg_depend AS d
                         WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
                           AND d.refobjid = m.attrelid AND d.refobjsubid = m.attnum AND d.deptype = 'i')

@@ -62,6 +62,7 @@ SELECT count(*) FROM snowflake_check() WHERE :as_ever AND state <> 'ok';
 CREATE ROLE "regress Anna";
 ALTER ROLE "regress Anna" SET snowflake.shards = '6,8';
 ALTER ROLE "regress Anna" IN DATABASE :"DBNAME" SET snowflake.shards = '7';
+ALTER ROLE "regress Anna" SET work_mem = '5MB';
 SELECT state, finding, next_step FROM snowflake_check() WHERE :as_ever AND area = 'settings';
 DROP ROLE "regress Anna";
 
@@ -137,6 +138,12 @@ DROP DOMAIN plain_id, own_id, sub_id;
 CREATE TABLE clicks (id snowflake PRIMARY KEY DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
 SELECT * FROM snowflake_make_partitions('clicks', '2026-01-01Z', '2026-03-01Z', '1 month');
 SELECT state, finding, regexp_replace(next_step, '''\d[-\d :.+]*'', ''1 mon''', '..., ''1 mon''') AS next_step FROM snowflake_check() WHERE area = 'partitions';
+-- later ones are as long as the last one, which is not the last by text
+BEGIN;
+CREATE TABLE clicks_first PARTITION OF clicks FOR VALUES FROM (0) TO (9);
+SELECT * FROM snowflake_make_partitions('clicks', '2026-03-01Z', '2026-03-08Z', '7 days');
+SELECT next_step ~ ', ''7 days''[)];$' AS by_weeks FROM snowflake_check() WHERE area = 'partitions';
+ROLLBACK;
 CREATE TABLE clicks_rest PARTITION OF clicks DEFAULT;
 SELECT state, finding FROM snowflake_check() WHERE area = 'partitions';
 DROP TABLE clicks_rest;
@@ -164,6 +171,12 @@ SELECT state, regexp_replace(finding, '\d[\d:.]*', 'N', 'g') AS finding, regexp_
   FROM snowflake_check(held_for => '0') WHERE area = 'mark';
 SELECT state, finding FROM snowflake_check() WHERE area = 'mark';
 ROLLBACK;
+
+-- marks under other databases' names, but for what a subscription brought
+CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint NOT NULL, came_by oid);
+INSERT INTO snowflake_marks VALUES ('7000000000000000000/shop', 5, NULL), ('7000000000000000001/brought', 5, 16384), ('paris', 5, NULL);
+SELECT state, finding, next_step FROM snowflake_check() WHERE area = 'mark' AND finding ~ 'under names';
+DROP TABLE snowflake_marks;
 
 -- an ordinary user, who is told what she does not see
 CREATE ROLE regress_snowflake_user;

@@ -114,7 +114,9 @@ SELECT shard, holder, host, time_left > '0' AS in_force, free FROM snowflake_reg
 
 -- The end: never used shards first, then those longest unused, and liked ones
 -- before them.
+SELECT shard, host FROM snowflake_registry_in_use ORDER BY shard;
 CALL pass(31);
+SELECT shard, host FROM snowflake_registry_in_use ORDER BY shard;
 SELECT shard, holder, free FROM snowflake_registry_leases ORDER BY shard;
 SELECT * FROM call('d', 0, 1, '{}', NULL, 3);
 SELECT * FROM call('e', 0, 1, '{}', NULL, 2, '{4}');

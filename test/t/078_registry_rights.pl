@@ -273,17 +273,23 @@ is($node->safe_psql('postgres', call_with(holder => "'short'", wanted => "'{0,1,
 		extra_params => [ '-U', 'others' ]), 'accepted, held 6, taken 0, taken 1, reserved 5, set_aside|t', 'others\' texts harm no answer');
 
 # an open transaction of a role that leases ends; the call that waited gets its leases
-for my $case ([ '', 'an idle transaction' ], [ '; SELECT pg_sleep(600)', 'a busy one' ])
+for my $case ([ '', 'idle in transaction', 'an idle transaction' ], [ '; SELECT pg_sleep(600)', 'active', 'a busy one' ])
 {
-	my ($then, $name) = @$case;
-	my $hog = in_session("BEGIN; " . call_with(holder => "'hog'", fence => 50, next => 51) . $then, '-U', 'others');
-	ok(wait_for(sub { $node->safe_psql('postgres', q(SELECT count(*) FROM pg_locks WHERE mode = 'ExclusiveLock' AND locktype = 'relation' AND granted)) == 3 }), "$name has the lock");
-	$log = -s $node->logfile;
-	my $got = '';
-	ok(wait_for(sub { $got = eval { states('ids', "after $name", 0, '{2}') } // ''; $got ne '' }), "$name: the next call gets it");
-	like($got, qr/^accepted/, "$name: and is answered");
+	my ($then, $state, $name) = @$case;
+	my $got;
+
+	# the first call that meets it; on a busy machine a session may be slow to end
+	for (1 .. 3)
+	{
+		my $hog = in_session("BEGIN; " . call_with(holder => "'hog'", fence => 50, next => 51) . $then, '-U', 'others');
+		ok(wait_until($node, "SELECT count(*) = 1 FROM snowflake_registry_lockers() WHERE is_overdue AND who ~ '[(]${state}[)]'"), "$name has the lock");
+		$log = -s $node->logfile;
+		$got = eval { states('ids', "after $name", 0, '{2}') } // $@;
+		$hog->{run}->kill_kill;
+		last if $got =~ /^accepted/;
+	}
+	like($got, qr/^accepted/, "$name: the next call gets it, and is answered");
 	like(substr(slurp_file($node->logfile), $log), qr/LOG:  ended a session that had locked the snowflake registry\n.*Process \d+ of user "others"/, "$name: and the log says whose session was ended");
-	$hog->{run}->kill_kill;
 }
 fails_as('others', 'BEGIN; ' . call_with(holder => "'hog'", fence => 60, next => 61) . "; PREPARE TRANSACTION 'hog'", qr/cannot PREPARE a transaction that has executed LISTEN/, 'it cannot be prepared');
 

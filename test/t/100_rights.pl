@@ -96,6 +96,14 @@ for my $line (split(/\n/, $lines))
 }
 is(join(', ', sort keys %statements), '', 'each is on the page');
 
+# a role that somebody drops meanwhile has no name that a hint could tell
+fails_with($node, <<"SQL", '42704', qr/invalid role OID/, 'a role that is gone');
+CREATE ROLE gone;
+SET ROLE gone;
+\\! psql -XAtq -d '@{[ $node->connstr('postgres') ]}' -U admin -c 'DROP ROLE gone'
+SELECT snowflake_run_as_owner('shop.photos', 'SELECT 1');
+SQL
+
 # --- Whose code runs: test/sql/owners.sql lays lures in each place; here each role lays
 # --- one, and a superuser looks.
 
