@@ -77,7 +77,7 @@ static KnownShards *known =
 	NULL; /* the one that was asked for last is first */
 static int known_count = 0;
 
-/* A session that names more lists keeps none beyond a transaction. */
+/* More lists are forgotten by the first call of a transaction that has another one. */
 #define MOST_KNOWN 100
 
 /* --- Lists of shards ------------------------------------------------------- */
@@ -159,6 +159,8 @@ shards_of(const text *argument)
 
 	if (shards != NULL)
 		return shards;
+	if (marks == NULL && known_count > MOST_KNOWN)
+		forget_lists();
 	list = read_shards(text_to_cstring(argument)); /* first: it can fail */
 	new = MemoryContextAlloc(TopMemoryContext,
 							 offsetof(KnownShards, text) + size);
@@ -177,8 +179,6 @@ static void
 forget_marks(void *arg)
 {
 	marks = last_mark = NULL;
-	if (known_count > MOST_KNOWN)
-		forget_lists();
 }
 
 /* Where a statement's mark is to be, with that of one before it, if any. */

@@ -268,6 +268,8 @@ leases_end_attempt(const LeaseOutcome *outcome)
 
 	LWLockAcquire(end_lock, LW_EXCLUSIVE);
 	table->outcome = *outcome;
+	if (outcome->failure.kind != REGISTRY_ANSWERED)
+		table->reservation = RESERVED_UNKNOWN;
 	table->ended_us = now_us;
 	LWLockRelease(end_lock);
 	worker_end_attempt(&table->worker);
@@ -322,19 +324,16 @@ leases_copy(void)
 	return copy;
 }
 
-/* Has the registry reserved a shard, by its last answer? */
+/* Has the registry reserved a shard, by its last answer, if no attempt has failed since? */
 Reservation
 leases_reservation(int32 shard)
 {
 	Reservation answer;
 
 	LWLockAcquire(end_lock, LW_SHARED);
-	if (table->outcome.failure.kind != REGISTRY_ANSWERED)
-		answer = RESERVED_UNKNOWN;
-	else if (table->reservation == RESERVED_YES && !reserved[shard])
+	answer = table->reservation;
+	if (answer == RESERVED_YES && !reserved[shard])
 		answer = RESERVED_NOT;
-	else
-		answer = table->reservation;
 	LWLockRelease(end_lock);
 	return answer;
 }

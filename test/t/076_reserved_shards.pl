@@ -57,6 +57,20 @@ SQL
 is($paris->safe_psql('postgres', q(SELECT count(DISTINCT id) FROM (SELECT snowflake_history(now() - interval '1 day', shard) OVER (PARTITION BY shard) FROM generate_series(4, 82, 2) AS shard) AS h (id))),
 	40, 'ids of 40 shards');
 cmp_ok($registry->safe_psql('postgres', 'DROP TRIGGER note_call ON snowflake_registry_holders; SELECT count(*) FROM calls'), '<', 20, 'for which the registry is not called 40 times');
+# a registry that is silent: an attempt goes on while the next call asks
+my $again = 'PERFORM snowflake_history(now() - interval $$1 day$$, 4) OVER ()';
+my $postmaster = (split(/\n/, slurp_file($registry->data_dir . '/postmaster.pid')))[0];
+kill 'STOP', $postmaster;
+fails_with($paris, <<"SQL", '55000', qr/it is not known whether shard 4 is reserved/, 'a reload does not make an old answer a new one');
+DO \$do\$
+BEGIN
+	BEGIN $again; EXCEPTION WHEN object_not_in_prerequisite_state THEN END;
+	PERFORM pg_reload_conf(), pg_sleep(0.3);
+	$again;
+END
+\$do\$
+SQL
+kill 'CONT', $postmaster;
 $registry->stop;
 fails_with($paris, history(4), '55000', qr/it is not known whether shard 4 is reserved\n.*The registry does not answer\./s, 'the registry is away: no guess');
 $paris->restart;
