@@ -179,11 +179,16 @@ my @EQUIVALENT = (
 		qr{^src/mark\.c$}, qr/return max_prepared_xacts > 0 \?/, qr/>= 0 \?/,
 		'where nothing can be prepared the server refuses it, whatever room the table has'
 	],
-	[ qr{^src/mark\.c$}, qr/locktag_type != LOCKTAG_ADVISORY/, qr/\(false \|\|/, 'no lock of another kind has such a number there: those of tuples and columns are less' ],
-	[ qr{^src/mark\.c$}, qr/knows_prepared = true/, qr/if \(false\)/, 'each session looks at the locks once more, and finds what the table has, or what has ended' ],
+	[ qr{^src/mark\.c$}, qr/locktag_type != LOCKTAG_ADVISORY/, qr/\(false \|\|/, 'no lock of another kind has such a number there: those of columns, tuples and apply workers are less' ],
+	[ qr{^src/mint\.c$}, qr/my_held != shard && my_held/, qr/true && my_held/, 'who holds it has minted, so only hold_mark() is called then, which asks the same' ],
+	[ qr{^src/positions\.c$}, qr/TYPEALIGN\(/, qr/if \(false\)/, 'the server aligns what it gives to cache lines, too' ],
+	[
+		qr{^src/mark\.c$}, qr/ends_prepared = IsA\(/, qr/ends_prepared = true &&/,
+		'after a statement that is taken for one that ends a prepared transaction, the table is looked at for nothing'
+	],
 	[
 		qr{^src/mark\.c$}, qr/i < pg_atomic_read_u32\(&shared->prepared_count\)/, qr/i <= /,
-		'the entry behind the last one is of no database, or of a transaction that has ended, which the ring has'
+		'the entry behind the last one is there, and is of no database, of one that is counted already, or of one that has ended, which the ring has'
 	],
 	[ qr{^src/settled\.c$}, qr/left_us <= 0/, qr/left_us < 0/, 'it looks once more in the very microsecond in which the time ends' ],
 	[ qr{^src/lease/lease_wait\.c$}, qr/waited_us >= settings_/, qr/waited_us > settings_/, 'it says so at the next look, in the very microsecond in which the tolerance ends' ],

@@ -199,6 +199,27 @@ COMMIT;
 SELECT * FROM call('j', 4, 5, '{5}', NULL, 2);
 SELECT * FROM call('k', 0, 5, '{}', NULL, 1);
 SELECT place = snowflake_registry_place() AS known FROM snowflake_registry_state;
+-- whoever calls first
+CREATE FUNCTION fences(call text) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    fenced boolean;
+BEGIN
+    UPDATE snowflake_registry_state SET place = '1/00000001/1/1', not_before = '-infinity';
+    UPDATE snowflake_registry_state SET writer = xmin;
+    EXECUTE call;
+    SELECT not_before > clock_timestamp() INTO fenced FROM snowflake_registry_state;
+    RAISE EXCEPTION USING MESSAGE = fenced;    -- it is undone
+EXCEPTION WHEN raise_exception THEN
+    RETURN SQLERRM::boolean;
+END
+$$;
+SET client_min_messages = error;
+SELECT call, fences(call)
+  FROM unnest(ARRAY['CALL pass(0)', 'SELECT snowflake_registry_limit(''1 day'', 1024)', 'SELECT snowflake_registry_fence(''0'')',
+                    'SELECT snowflake_registry_revoke(5)', 'SELECT snowflake_registry_reserve(7, ''the importer'', true)',
+                    'SELECT snowflake_registry_open(''0'')']) AS call;
+RESET client_min_messages;
+DROP FUNCTION fences(text);
 -- what it claims is over, by what it knows itself: the registry has an older lease
 SELECT * FROM call('j', 5, 6, '{5}', '{5}', until => clock_timestamp() - interval '1 s');
 -- a server that knows more than the registry goes on with what it claims

@@ -79,6 +79,8 @@ sub exported_to
 # these, so the slot does not wait for them.  "waits" has committed in the WAL and
 # waits for a synchronous standby that is not there; then the slot has its place in the
 # WAL; then "late" commits, and is visible first; and then "waits" is.
+$node->append_conf('postgresql.conf', "synchronous_standby_names = 'nobody'\n");
+reload($node);
 my $first = start_writer('first', 1);
 my $slot = start_session($node, <<"SQL", connection => ' replication=database');
 \\o $dir/slot
@@ -86,7 +88,17 @@ CREATE_REPLICATION_SLOT exported TEMPORARY LOGICAL pgoutput (SNAPSHOT 'export');
 \\o
 \\! for n in \$(seq 1800); do [ -e $dir/done ] && break; sleep 0.1; done
 SQL
-my $is_waiting = q(SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'walsender' AND wait_event_type = 'Lock');
+# one that a connection for replication uses itself is the same, but for the export
+my $user = start_session($node, <<'SQL', connection => ' replication=database');
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+\o /dev/null
+CREATE_REPLICATION_SLOT used TEMPORARY LOGICAL pgoutput (SNAPSHOT 'use');
+CALL wait_for_gate(5);
+\o
+SELECT 'mark ' || snowflake_settled()::bigint;
+COMMIT;
+SQL
+my $is_waiting = q(SELECT count(*) = 2 FROM pg_stat_activity WHERE backend_type = 'walsender' AND wait_event_type = 'Lock');
 ok(wait_until($node, $is_waiting), 'a slot waits for the first');
 my $second = start_writer('second', 3);
 open_gate(1);
@@ -94,8 +106,6 @@ ok(finish_session($first), 'the first ends');
 ok(wait_until($node, $is_waiting), 'the slot waits for the second');
 my $late = start_writer('late', 4);
 $node->safe_psql('postgres', 'SELECT pg_sleep(0.01)');
-$node->append_conf('postgresql.conf', "synchronous_standby_names = 'nobody'\n");
-reload($node);
 my $waits = start_writer('waits', 2, "SET synchronous_commit = on;\n");
 open_gate(2);
 ok(wait_until($node, q(SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'waits' AND wait_event = 'SyncRep')),
@@ -118,6 +128,10 @@ is($node->safe_psql('postgres', 'SELECT snowflake_settled() > id FROM events WHE
 	't', 'but with a snapshot of its own a statement has it below the mark');
 append_to_file("$dir/done", '');
 ok(finish_session($slot), 'the slot goes');
+open_gate(5);
+ok(finish_session($user), 'a connection that uses its snapshot gets a mark') or diag($user->{err});
+my ($mark) = $user->{out} =~ /^mark (\d+)$/m;
+is($node->safe_psql('postgres', "SELECT $mark <= id FROM events WHERE name = 'late'"), 't', 'which is not above what it does not see, either');
 
 # one that a session exports is as good as that session's
 open_gate(0);

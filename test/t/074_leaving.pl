@@ -80,9 +80,11 @@ change_settings($tokyo, shards => '0,1,40');
 wait_for_log($paris, qr/LOG:  "snowflake\.registry" was emptied, which takes a restart of this server/, $before, 'leaving takes a restart: logged');
 ok(wait_until($paris, 'SELECT restart_pending FROM snowflake_lease_status()'), 'and in the status');
 ok(wait_until($tokyo, q(SELECT count(*) FILTER (WHERE held) >= 2 FROM snowflake_leases())), 'the other server gets what is free');
+reload($paris);
 push @sessions, map { start_long_statement($_) } $paris, $tokyo;
 ok(finish_session($_), 'a statement ends') for @sessions;
 check_ids('leaving with a list', $paris, $tokyo);
+is(scalar(() = substr(slurp_file($paris->logfile), $before) =~ /was emptied, which takes a restart/g), 1, 'a reload does not say so again');
 
 # --- every order: each state to each other one, on both servers, in statements that go on
 my %state = (

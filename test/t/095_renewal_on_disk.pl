@@ -20,6 +20,7 @@ my $lock = start_session($registry, 'BEGIN; LOCK TABLE snowflake_registry_holder
 change_settings($paris, shards => '20');
 my $now = $registry->safe_psql('postgres', 'SELECT clock_timestamp()');
 ok(wait_until($registry, "SELECT count(*) = 1 FROM pg_stat_activity WHERE usename = 'ids' AND wait_event_type = 'Lock' AND query_start > '$now'"), 'a call waits');
+is($paris->safe_psql('postgres', q(SELECT state, query FROM pg_stat_activity WHERE backend_type = 'snowflake lease')), 'active|leasing shards', 'as pg_stat_activity shows');
 wait_for(sub { mkdir($obstacle) }) or die "$obstacle: $!";
 my $end = $paris->safe_psql('postgres', 'SELECT min(lease_until) FROM snowflake_leases()');
 end_sessions($registry, q{query LIKE 'SELECT pg_sleep%'}, $lock);
