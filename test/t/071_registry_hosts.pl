@@ -53,7 +53,7 @@ is(shards_of(mints($paris, 10)), '0', 'a host that accepts and is silent, and a 
 ok(wait_until($paris, 'SELECT last_error IS NULL FROM snowflake_lease_status()'), 'nor do they count as failures');
 
 # --- hosts with one port together
-my $rome = leasing_server('rome', $first, 'auto:1', '1h', conf => "snowflake.registry = 'host=127.0.0.1,$first[0] port=$first[1] dbname=postgres user=ids'\n");
+my $rome = leasing_server('rome', $first, 'auto:1', '8s', conf => "snowflake.registry = 'host=127.0.0.1,$first[0] port=$first[1] dbname=postgres user=ids'\n");
 ok(mints($rome, 10), 'a port for all hosts');
 unlike(slurp_file($rome->logfile), qr/terminated by signal/, 'and the worker lives');
 $rome->stop;
