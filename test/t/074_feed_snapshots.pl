@@ -90,7 +90,7 @@ CREATE_REPLICATION_SLOT exported TEMPORARY LOGICAL pgoutput (SNAPSHOT 'export');
 SQL
 # one that a connection for replication uses itself is the same, but for the export
 my $user = start_session($node, <<'SQL', connection => ' replication=database');
-BEGIN ISOLATION LEVEL REPEATABLE READ;
+BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ;
 \o /dev/null
 CREATE_REPLICATION_SLOT used TEMPORARY LOGICAL pgoutput (SNAPSHOT 'use');
 CALL wait_for_gate(5);
