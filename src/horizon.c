@@ -93,6 +93,9 @@
 /* A clock that has leapt ahead is believed, for readers, when it has been so long. */
 #define LEAP_LASTS_US (10 * USECS_PER_SEC)
 
+/* How often a reader wakes the worker, if that has not taken the tick that readers want. */
+#define WAKE_AGAIN_US (100 * US_PER_MS)
+
 /* No session wants anything of the worker. */
 #define WANTED_BY_NOBODY (HORIZON_OPEN_ONLY - 1)
 
@@ -176,6 +179,26 @@ horizon_ask_for_renewal(int64 tick)
 	worker_wake(&state->worker);
 }
 
+/* When this process woke the worker for readers. */
+static int64 woken_us = 0;
+
+/*
+ * Likewise for readers, who call it again and again.  The first one that wants a tick wakes
+ * the worker.  The others wake it only now and then: the first one may have been stopped
+ * before it could.
+ */
+static void
+ask_for_readers(int64 tick)
+{
+	int64 now_us = steady_clock_us();
+
+	if (bounds_raise(&state->readers_tick, tick) != WANTED_BY_NOBODY &&
+		now_us - woken_us < WAKE_AGAIN_US)
+		return;
+	woken_us = now_us;
+	worker_wake(&state->worker);
+}
+
 /* Raise the last attempt's error, if it failed and ended after the given. */
 static void
 report_failure(uint64 since_attempt)
@@ -231,11 +254,7 @@ horizon_begin_present_tick(void)
 	(void) worker_end_wait(&wait);
 	renew = (int64) pg_atomic_read_u64(&bounds->renew);
 	if (tick >= renew)
-	{
-		/* if the worker has not taken an earlier one yet, it has been woken for that */
-		if (bounds_raise(&state->readers_tick, tick) == WANTED_BY_NOBODY)
-			worker_wake(&state->worker);
-	}
+		ask_for_readers(tick);
 	bounds_raise(&bounds->latest, Min(tick, renew));
 }
 

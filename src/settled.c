@@ -15,7 +15,7 @@
  * The marks of a session's statements are kept until the transaction ends.  Of two
  * statements with a snapshot at one address the first is over, and so is its mark: so
  * there are never more marks of a list than snapshots at one time.  A list of shards is
- * read once, and kept.
+ * read once, and kept: marks point to it, so at least until the transaction ends.
  *
  * All of it is private to a process: there is nothing to lock.
  *
@@ -77,7 +77,7 @@ static KnownShards *known =
 	NULL; /* the one that was asked for last is first */
 static int known_count = 0;
 
-/* More lists are forgotten by the first call of a transaction that has another one. */
+/* If a session has more lists than this, it forgets all before a transaction's first mark. */
 #define MOST_KNOWN 100
 
 /* --- Lists of shards ------------------------------------------------------- */

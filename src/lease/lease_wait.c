@@ -33,7 +33,7 @@
 /* How long one that only looks waits for an attempt to end. */
 #define CHECK_PATIENCE_US (10 * USECS_PER_SEC)
 
-/* How long a statement takes an answer about reserved shards for the present one. */
+/* How long an answer about reserved shards counts, in one statement. */
 #define ANSWER_HOLDS_US USECS_PER_SEC
 
 #define CLOCK_HINT \
@@ -557,18 +557,18 @@ lease_check(bool patient)
 
 /*
  * Has the registry reserved a shard?  What it said last can be old, so wait for
- * an answer.  A statement that asks for many shards takes one for all that it asks for
- * within a second.
+ * an answer.  A statement can ask for many shards: one answer counts for all of them, for
+ * a second.
  */
 static Reservation
 wait_for_reservation(int32 shard)
 {
-	static TimestampTz statement =
-		0; /* that had an answer last, by its beginning */
-	static int64 answered_us;
-	WorkerWait	 wait = {0};
+	/* the start of the last statement that had an answer, and when it had that */
+	static TimestampTz answered_statement = 0;
+	static int64	   answered_us;
+	WorkerWait		   wait = {0};
 
-	if (statement == GetCurrentStatementStartTimestamp() &&
+	if (answered_statement == GetCurrentStatementStartTimestamp() &&
 		steady_clock_us() - answered_us < ANSWER_HOLDS_US &&
 		leases_reservation(shard) == RESERVED_YES)
 		return RESERVED_YES;
@@ -577,7 +577,7 @@ wait_for_reservation(int32 shard)
 	while (pg_atomic_read_u64(&leases_worker()->attempts) == wait.attempts)
 		wait_for_attempt(&wait);
 	(void) worker_end_wait(&wait);
-	statement = GetCurrentStatementStartTimestamp();
+	answered_statement = GetCurrentStatementStartTimestamp();
 	answered_us = steady_clock_us();
 	return leases_reservation(shard);
 }

@@ -131,9 +131,9 @@ set_deadline(int ms)
 }
 
 /*
- * Wait for the connection's socket, whoever wakes this process meanwhile: libpq, if it is
- * called before, sends to a host that has not accepted yet, and waits for that without a
- * deadline.  False if it took too long.
+ * Wait until the connection's socket is ready.  If something else wakes this process, wait
+ * on: libpq would send to a host that has not accepted yet, and would wait for that without
+ * a deadline.  False if it took too long.
  */
 static bool
 wait_for_socket(int event)

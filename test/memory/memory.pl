@@ -29,7 +29,7 @@ my $LONG_LIMIT = 3600;
 # What is searched, and what of it each process has to itself.
 my @SEARCHED = qw(mint positions sessions mark horizon worker layout lease/lease_table);
 my @OWN = qw(my_layout my_last_own_id my_last_own_shard my_shards my_settings_seen my_index met_others my_call
-  my_shards_hold current_tick my_slot my_held i_know_prepared has_imported my_openings_seen expected_us);
+  my_shards_hold current_tick my_slot my_held i_know_prepared has_imported my_openings_seen expected_us woken_us);
 
 # What the checker cannot do otherwise: the file, the text and its replacement.
 my @REPLACED = (

@@ -23,7 +23,7 @@ our @EXPORT = qw(
   new_server replace_file start_with_clock set_clock
   start_with_slow_disk set_disk disk_log start_in_place shim
   fails_with wait_for wait_until looks_seldom comes_back reload mints_at_last
-  start_session finish_session has_ended is_asleep promote_without_workers in_parallel
+  start_session finish_session has_ended is_asleep postmaster_pid promote_without_workers in_parallel
   create_mint_log inversions mint_log_is_sound count_of by_shard slow_ids
   restart_with_layout end_sessions start_minters all_mint stop_minters duplicates ids_are_distinct
   page_text fenced_blocks page_runs build_in
@@ -295,14 +295,19 @@ sub is_asleep
 	return !-r "/proc/$pid/stat" || slurp_file("/proc/$pid/stat") =~ /\) S/;
 }
 
+sub postmaster_pid
+{
+	my ($node) = @_;
+	return (split(/\n/, slurp_file($node->data_dir . '/postmaster.pid')))[0];
+}
+
 # Promote a standby whose postmaster is stopped, so that it starts no worker.  Gives the
 # number of that process, to let it go on.
 sub promote_without_workers
 {
 	my ($node) = @_;
-	my ($postmaster, $startup) = split(/\|/, $node->safe_psql('postgres', <<'SQL'));
-SELECT (regexp_match(pg_read_file('postmaster.pid'), '\d+'))[1], pid FROM pg_stat_activity WHERE backend_type = 'startup'
-SQL
+	my $postmaster = postmaster_pid($node);
+	my $startup = $node->safe_psql('postgres', q(SELECT pid FROM pg_stat_activity WHERE backend_type = 'startup'));
 
 	kill('STOP', $postmaster);
 	append_to_file($node->data_dir . '/promote', '');

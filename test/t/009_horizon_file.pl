@@ -209,20 +209,15 @@ $node->start;
 # --- the worker gone: the postmaster starts it again
 
 # It is found by its title.  An emulator's processes have only the emulator's.
-sub postmaster_pid
-{
-	return (split(/\n/, slurp_file($node->data_dir . '/postmaster.pid')))[0];
-}
-
 sub has_titles
 {
-	my $command = '/proc/' . postmaster_pid() . '/cmdline';
+	my $command = '/proc/' . postmaster_pid($node) . '/cmdline';
 	return -r $command && slurp_file($command) =~ m{^[^\0]*/postgres\0};
 }
 
 sub worker_pid
 {
-	my $postmaster = postmaster_pid();
+	my $postmaster = postmaster_pid($node);
 
 	for my $stat (glob('/proc/[0-9]*/stat'))
 	{

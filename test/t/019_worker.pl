@@ -100,7 +100,7 @@ $waiting = start_waiting();
 $node->safe_psql('postgres', q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE '%nextval(5)%' AND pid <> pg_backend_pid()});
 ok(!finish_session($waiting), 'a call asks the worker, and leaves');
 $old = worker();
-my $postmaster = (split(/\n/, slurp_file($node->data_dir . '/postmaster.pid')))[0];
+my $postmaster = postmaster_pid($node);
 my (undef, $said) = $node->psql('postgres', <<"SQL");
 \\! kill -STOP $postmaster
 SELECT pg_terminate_backend($old);

@@ -159,7 +159,7 @@ ok(mints($paris, 10), 'and minting goes on by itself');
 wait_for_log($paris, qr/LOG:  the registry of snowflake shards answers again/, $before, 'and the log says so');
 
 # --- a registry that hangs
-my $postmaster = (split(/\n/, slurp_file($registry->data_dir . '/postmaster.pid')))[0];
+my $postmaster = postmaster_pid($registry);
 $before = -s $paris->logfile;
 kill('STOP', $postmaster);
 wait_for_log($paris, qr/could not lease snowflake shards: .*did not answer within 5 s/, $before, 'a registry that hangs: it is given up');

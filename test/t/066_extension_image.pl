@@ -112,7 +112,7 @@ $node->append_conf('postgresql.conf', join("\n",
 		"extension_control_path = '$image/share:\$system'"));
 $node->start;
 
-my ($pid) = slurp_file($node->data_dir . '/postmaster.pid') =~ /^(\d+)/;
+my $pid = postmaster_pid($node);
 like(slurp_file("/proc/$pid/maps"), qr/\Q$image\E\/lib\/snowflake\.so$/m, 'the server has the library of the image');
 $node->safe_psql('postgres', 'CREATE EXTENSION snowflake');
 is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_extension WHERE extname = 'snowflake'}), 1, 'and finds the extension');

@@ -94,8 +94,8 @@ wait_for_log($paris, qr/did not answer within 5 s/, $before, 'and one of them ha
 $paris->stop;
 pass('the server stops');
 
-# --- a host of which no packet comes, as its queue has no room.  A session that waits wakes the
-# --- worker, which does not stay with that host for that.
+# --- a host that accepts nothing: its queue has no room.  A session that waits wakes the
+# --- worker, which goes on to the next host in time all the same.
 my $full = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1', LocalPort => PostgreSQL::Test::Cluster::get_free_port())
   or die "could not listen: $!";
 my @queue = map { IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $full->sockport, Blocking => 0) } 1 .. 6;

@@ -59,7 +59,7 @@ is($paris->safe_psql('postgres', q(SELECT count(DISTINCT id) FROM (SELECT snowfl
 cmp_ok($registry->safe_psql('postgres', 'DROP TRIGGER note_call ON snowflake_registry_holders; SELECT count(*) FROM calls'), '<', 20, 'for which the registry is not called 40 times');
 # a registry that is silent: an attempt goes on while the next call asks
 my $again = 'PERFORM snowflake_history(now() - interval $$1 day$$, 4) OVER ()';
-my $postmaster = (split(/\n/, slurp_file($registry->data_dir . '/postmaster.pid')))[0];
+my $postmaster = postmaster_pid($registry);
 kill 'STOP', $postmaster;
 fails_with($paris, <<"SQL", '55000', qr/it is not known whether shard 4 is reserved/, 'a reload does not make an old answer a new one');
 DO \$do\$

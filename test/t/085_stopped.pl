@@ -1,7 +1,8 @@
 # A process that is stopped just where it holds something of the feed: between its
 # ticket of the ring and the entry, between the entry and what goes there, and between
 # holding the mark and its first id.  Nobody waits for it, however often the ring goes
-# round meanwhile, the mark is not above what it wrote, and no row is missed.
+# round meanwhile, the mark is not above what it wrote, and no row is missed.  Likewise
+# one that wants a later horizon, and has not woken the worker yet.
 #
 # A debugger brings the process there, and it is stopped by SIGSTOP.
 #
@@ -182,6 +183,16 @@ for my $place (@places)
 	$_->{run}->finish for $writer, $last, $old, $older;
 	$try = new_session();
 }
-$try->{run}->finish;
+
+# --- A reader that wants a later tick, and is stopped before it wakes the worker.  Nobody mints.
+
+my $gdb = begin_to_stop($try, 'worker_wake');
+ask($try, 'DO $$ BEGIN LOOP PERFORM snowflake_settled(); COMMIT; END LOOP; END $$');
+is_stopped($gdb, $try);
+is(state_of($try), 'T', 'a reader is stopped before it wakes the worker');
+my $now = $node->safe_psql('postgres', 'SELECT clock_timestamp()');
+ok(wait_until($node, "SELECT snowflake_settled()::timestamptz > '$now'"), 'for others the mark goes on');
+$try->{run}->kill_kill;
+kill('CONT', $try->{pid});
 
 done_testing();
