@@ -62,9 +62,6 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
-#include "replication/syncrep.h"
-#include "replication/walsender.h"
-#include "replication/walsender_private.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/lwlock.h"
@@ -352,30 +349,6 @@ heed_signals(void)
 }
 
 /*
- * Would a commit at this place in the WAL wait for a synchronous standby, by the
- * settings as this process read them last?  The server's own wait,
- * SyncRepWaitForLSN(), would not read them again.
- */
-static bool
-is_standby_behind(XLogRecPtr lsn)
-{
-	XLogRecPtr confirmed;
-	int		   mode = synchronous_commit == SYNCHRONOUS_COMMIT_REMOTE_APPLY ?
-						  SYNC_REP_WAIT_APPLY :
-					  synchronous_commit == SYNCHRONOUS_COMMIT_REMOTE_WRITE ?
-						  SYNC_REP_WAIT_WRITE :
-						  SYNC_REP_WAIT_FLUSH;
-
-	if (!SyncRepRequested() || SyncRepStandbyNames == NULL ||
-		SyncRepStandbyNames[0] == '\0')
-		return false;
-	LWLockAcquire(SyncRepLock, LW_SHARED);
-	confirmed = WalSndCtl->lsn[mode];
-	LWLockRelease(SyncRepLock);
-	return confirmed < lsn;
-}
-
-/*
  * Wait for synchronous standbys as a commit does, until they have the record, or the
  * settings do not ask for them any more.  An interrupt raises an error, and then the
  * record does not count as stored.
@@ -385,7 +358,7 @@ wait_for_standbys(XLogRecPtr lsn)
 {
 	int64 began_us = steady_clock_us();
 
-	if (!is_standby_behind(lsn))
+	if (!record_awaits_standby(lsn))
 		return;
 	show_wait(WAITS_FOR_STANDBY);
 	do
@@ -398,21 +371,17 @@ wait_for_standbys(XLogRecPtr lsn)
 						 WAIT_EVENT_SYNC_REP);
 		ResetLatch(MyLatch);
 		heed_signals();
-	} while (is_standby_behind(lsn));
+	} while (record_awaits_standby(lsn));
 }
 
 /* Have a record on disk and logged, as safe as a commit. */
 static bool
 store_record(const Record *record, Trouble *trouble)
 {
-	XLogRecPtr lsn;
-
 	show_wait(WAITS_FOR_DISK);
 	if (!record_write_file(HORIZON_RECORD, record, trouble))
 		return false;
-	lsn = record_log_page(HORIZON_RECORD, record);
-	if (lsn != InvalidXLogRecPtr)
-		wait_for_standbys(lsn);
+	wait_for_standbys(record_log_page(HORIZON_RECORD, record));
 	return true;
 }
 

@@ -34,9 +34,13 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "access/xact.h"
 #include "access/xlog.h"
 #include "access/xloginsert.h"
 #include "catalog/pg_tablespace_d.h"
+#include "replication/syncrep.h"
+#include "replication/walsender.h"
+#include "replication/walsender_private.h"
 #include "storage/bufmgr.h"
 #include "storage/bufpage.h"
 #include "storage/fd.h"
@@ -392,4 +396,28 @@ record_log_page(RecordKind kind, const Record *record)
 	lsn = log_newpage(&locator, MAIN_FORKNUM, 0, page, true);
 	XLogFlush(lsn);
 	return lsn;
+}
+
+/*
+ * Would a commit at this place in the WAL wait for a synchronous standby, by the
+ * settings as this process read them last?  The server's own wait,
+ * SyncRepWaitForLSN(), would not read them again.  A page that was not logged awaits none.
+ */
+bool
+record_awaits_standby(XLogRecPtr lsn)
+{
+	XLogRecPtr confirmed;
+	int		   mode = synchronous_commit == SYNCHRONOUS_COMMIT_REMOTE_APPLY ?
+						  SYNC_REP_WAIT_APPLY :
+					  synchronous_commit == SYNCHRONOUS_COMMIT_REMOTE_WRITE ?
+						  SYNC_REP_WAIT_WRITE :
+						  SYNC_REP_WAIT_FLUSH;
+
+	if (!SyncRepRequested() || SyncRepStandbyNames == NULL ||
+		SyncRepStandbyNames[0] == '\0')
+		return false;
+	LWLockAcquire(SyncRepLock, LW_SHARED);
+	confirmed = WalSndCtl->lsn[mode];
+	LWLockRelease(SyncRepLock);
+	return confirmed < lsn;
 }

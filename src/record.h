@@ -65,5 +65,6 @@ extern bool record_write_file(RecordKind kind, const Record *record,
 extern RecordResult record_read_page(RecordKind kind, Record *record,
 									 Trouble *trouble);
 extern XLogRecPtr	record_log_page(RecordKind kind, const Record *record);
+extern bool			record_awaits_standby(XLogRecPtr lsn);
 
 #endif /* SNOWFLAKE_RECORD_H */

@@ -535,6 +535,12 @@ record_log_page(RecordKind kind, const Record *record)
 	return InvalidXLogRecPtr;
 }
 
+bool
+record_awaits_standby(XLogRecPtr lsn)
+{
+	return false;
+}
+
 /* --- What a scenario is made of ------------------------------------------------------- */
 
 void

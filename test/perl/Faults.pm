@@ -131,11 +131,11 @@ my @FAULTS = (
 	],
 	[
 		'page_logged', 'the horizon is in the WAL', '008_promotion',
-		'src/horizon.c', 'lsn = record_log_page(HORIZON_RECORD, record);', 'lsn = InvalidXLogRecPtr;'
+		'src/horizon.c', 'wait_for_standbys(record_log_page(HORIZON_RECORD, record));', ''
 	],
 	[
 		'standby_before_bound', 'the synchronous standby comes before the bound', '073_clean_stop',
-		'src/horizon.c', 'if (!is_standby_behind(lsn)) return;', 'if (true) return;'
+		'src/horizon.c', 'if (!record_awaits_standby(lsn)) return;', 'if (true) return;'
 	],
 	[
 		'stop_after_latest', 'a clean stop leaves the horizon after the last id', '073_clean_stop',

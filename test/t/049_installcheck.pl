@@ -1,6 +1,8 @@
 # "make installcheck" on a server that somebody uses: it passes whatever shards the
 # server has, twice in a row, and leaves the server as it was, also after a failure.
 # Where it cannot run, it says why.  One isolation test stands for all.
+#
+# Waits: long
 
 use strict;
 use warnings;

@@ -1,6 +1,8 @@
 # Leases and clocks that are wrong: a server's clock that is ahead or behind, a
 # standby that is promoted, and a backup that is recovered, with a clock that is
 # behind.  And a registry that has lost something: restored, or failed over.
+#
+# Waits: long
 
 use strict;
 use warnings;

@@ -3,6 +3,8 @@
 # below the horizon that was found: a reader that goes on with its last id gets each
 # row once.  And the mark goes on with the clock, whether the registry answers or
 # not, and whether somebody mints or not.
+#
+# Waits: long
 
 use strict;
 use warnings;

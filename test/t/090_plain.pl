@@ -6,6 +6,8 @@
 #
 # "test/check.sh --minutes 30 --only 090_plain" lets the storm last so long; else each thing
 # happens once.
+#
+# Waits: long
 
 use strict;
 use warnings;

@@ -7,6 +7,7 @@
 # Majors: one
 # Packages: nodejs
 # Npm: plain
+# Waits: long
 
 use strict;
 use warnings;
