@@ -25,7 +25,7 @@ DEFAULT=(format regress isolation tap twins)
 TIMED=(soak fuzz sqlsmith twins memory perturb schedules mutants)     # that --minutes is for
 SEEDED=(soak twins perturb schedules mutants)                         # that --seed is for
 ACCEPT_IS_FOR='--accept is for SQL tests: --only NAME,NAME --accept'
-JOBS=$((4 * $(nproc) < 12 ? 4 * $(nproc) : 12))     # tests mostly wait
+JOBS=$((6 * $(nproc) < 16 ? 6 * $(nproc) : 16))     # tests mostly wait
 
 # What a step needs, and is skipped without.  What a script needs is in its head,
 # as "# Packages: ..."; "# Unpacked: ..." are packages that need no installation, and

@@ -372,7 +372,8 @@ run_mutants() {
     [[ $ROOT ]] || mkdir -p "$state"
     [[ $ROOT ]] || ((EUID != 0)) || chown -h "$TESTER" "$state"
     as_tester env SNOWFLAKE_SEED="${SNOWFLAKE_TWINS##* }" SNOWFLAKE_LONG="${SNOWFLAKE_LONG-}" \
-        SNOWFLAKE_MUTANTS="${SNOWFLAKE_MUTANTS-}" SNOWFLAKE_MUTANTS_STATE="$state" SNOWFLAKE_TEMPLATES="$COPY/templates" \
+        SNOWFLAKE_MUTANTS="${SNOWFLAKE_MUTANTS-}" SNOWFLAKE_MUTANTS_AT="${SNOWFLAKE_MUTANTS_AT-}" \
+        SNOWFLAKE_MUTANTS_STATE="$state" SNOWFLAKE_TEMPLATES="$COPY/templates" \
         perl test/hard/mutants.pl "$@"
 }
 

@@ -17,6 +17,7 @@
 #   SNOWFLAKE_SEED             which mutants
 #   SNOWFLAKE_LONG             minutes for each room, in which as many begin as can
 #   SNOWFLAKE_MUTANTS          else so many in each room that compile: 20
+#   SNOWFLAKE_MUTANTS_AT       all at these places, and no others: a pattern of FILE:LINE
 #   SNOWFLAKE_MUTANTS_STATE    a directory for what is known: mutants, seconds of tests, lines
 #                              that they reach.  What is known is not tried again, but a
 #                              mutant that lives is when tests have changed.
@@ -52,7 +53,8 @@ $ENV{PG_TEST_TIMEOUT_DEFAULT} //= 90;
 my $seed = $ENV{SNOWFLAKE_SEED} ||= 1;
 
 my $minutes = $ENV{SNOWFLAKE_LONG} || 0;
-my $wanted = $ENV{SNOWFLAKE_MUTANTS} || ($minutes ? 1_000_000 : 20);
+my $at = $ENV{SNOWFLAKE_MUTANTS_AT} || '';
+my $wanted = $ENV{SNOWFLAKE_MUTANTS} || ($minutes || $at ? 1_000_000 : 20);
 my $state = $ENV{SNOWFLAKE_MUTANTS_STATE} || "/var/tmp/snowflake-mutants-$<";
 
 chdir($top) or die "$top: $!";
@@ -457,7 +459,7 @@ sub mutants_of_room
 	for (files_and_tests($room))
 	{
 		my ($file, $tests) = @$_;
-		push @all, map { { %$_, tests => $tests } } mutants_of($file, slurp($file));
+		push @all, map { { %$_, tests => $tests } } grep { "$_->{file}:$_->{line}" =~ /^(?:$at)$/ || $at eq '' } mutants_of($file, slurp($file));
 	}
 	srand($seed);
 	for my $i (reverse 1 .. $#all)

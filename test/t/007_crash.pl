@@ -2,6 +2,8 @@
 # one backend, of everything at once; then with the clock set back before the
 # restart.  Every id that a client received is written down by the client, and
 # none may come twice in all of the server's lives.
+#
+# Waits: long
 
 use strict;
 use warnings;

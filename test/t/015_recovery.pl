@@ -3,6 +3,8 @@
 # them apart, or other shards do, or the lost server's file; and the guard keeps
 # it from minting until somebody has looked.  Every command of doc/backup.md is
 # run here, most on a server whose clock is behind.
+#
+# Waits: long
 
 use strict;
 use warnings;

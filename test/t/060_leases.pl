@@ -1,6 +1,8 @@
 # Servers that lease their shards from a registry: what they get by themselves and
 # by a list, what another server has, what is narrowed, what happens while the
 # registry is away, and that a registry can be set and taken away by a reload.
+#
+# Waits: long
 
 use strict;
 use warnings;

@@ -3,6 +3,8 @@
 # new holder with a clock that is behind, and a standby is promoted whose clock is
 # behind.  Readers on the standby, and on a subscriber that merges two servers, read each
 # row once.  By the last id alone rows are missed.
+#
+# Waits: long
 
 use strict;
 use warnings;
