@@ -38,7 +38,6 @@ accept_and_wait(const char *name, uint32 what, bool (*is_pending)(void))
 						errmsg("cannot accept %s during recovery", name)));
 	while (!server_knows_layout())
 		horizon_wait(&wait, HORIZON_OPEN_ONLY);
-	ConditionVariableCancelSleep();
 	wait = (WorkerWait){0}; /* for an attempt that begins from now on */
 	was_pending = is_pending();
 	PG_TRY();

@@ -227,7 +227,8 @@ is_new_clone(const Identity *here, const Identity *recorded, StartMode start,
 	if (start == START_FROM_BACKUP &&
 		(elsewhere || recorded->evidence[0] == '\0'))
 	{
-		strlcpy(evidence, FROM_BACKUP, IDENTITY_EVIDENCE_SIZE);
+		/* with zeros after it, in the place of what is_elsewhere() found */
+		strncpy(evidence, FROM_BACKUP, IDENTITY_EVIDENCE_SIZE);
 		return true;
 	}
 	return elsewhere;

@@ -143,7 +143,6 @@ parse(RecordKind kind, Record *record, const char *bytes, int length,
 		strlcpy(reason, "its checksum is wrong", size);
 	else
 	{
-		reason[0] = '\0';
 		record->layout[sizeof(record->layout) - 1] = '\0';
 		return true;
 	}
@@ -232,10 +231,11 @@ note_failure(Trouble *trouble, TroubleKind kind, const char *operation,
 RecordResult
 record_read_file(RecordKind kind, Record *record, Trouble *trouble)
 {
-	const char *file = records[kind].file;
-	char		bytes[sizeof(Record) + 1];
-	int			fd = OpenTransientFile(file, O_RDONLY | PG_BINARY);
-	int			length;
+	const char	*file = records[kind].file;
+	char		 bytes[sizeof(Record) + 1];
+	int			 fd = OpenTransientFile(file, O_RDONLY | PG_BINARY);
+	int			 length;
+	RecordResult result = RECORD_UNREADABLE;
 
 	trouble->record = kind;
 	if (fd < 0)
@@ -249,12 +249,12 @@ record_read_file(RecordKind kind, Record *record, Trouble *trouble)
 	length = read(fd, bytes, sizeof(bytes));
 	if (length < 0)
 		note_failure(trouble, TROUBLE_FILE, "read", file);
+	else if (parse(kind, record, bytes, length, TROUBLE_FILE, trouble))
+		result = RECORD_FOUND;
+	else
+		(void) unreadable(trouble, "file", file);
 	CloseTransientFile(fd);
-	if (length < 0)
-		return RECORD_UNREADABLE;
-	if (!parse(kind, record, bytes, length, TROUBLE_FILE, trouble))
-		return unreadable(trouble, "file", file);
-	return RECORD_FOUND;
+	return result;
 }
 
 /* Note that storing failed, and return false. */
@@ -312,7 +312,6 @@ record_write_file(RecordKind kind, const Record *record, Trouble *trouble)
 {
 	Record bytes = seal(kind, record);
 
-	trouble->record = kind;
 	return record_replace_file(records[kind].file, records[kind].temp_file,
 							   &bytes, sizeof(bytes), trouble);
 }

@@ -241,7 +241,7 @@ read_pages(Record *known, Record *page, RecordResult *result, Trouble *trouble)
 		merge_record(&layout, known);
 	if (*result == RECORD_FOUND)
 		merge_record(page, known);
-	else if (layout_result == RECORD_UNREADABLE && *result == RECORD_MISSING)
+	else if (layout_result == RECORD_UNREADABLE)
 		*trouble = layout_trouble;
 	return layout_result == RECORD_FOUND || *result == RECORD_FOUND ||
 		   (layout_result == RECORD_MISSING && *result == RECORD_MISSING);
@@ -368,7 +368,7 @@ server_has_change(ServerChange *change)
 	change->stores_layout =
 		!server->layout_is_stored || (change->accepts & ACCEPTS_LAYOUT) != 0;
 	change->stores_record =
-		is_new || is_first || change->accepts != 0 || server->is_unsaved;
+		is_new || change->accepts != 0 || server->is_unsaved;
 	return change->stores_layout || change->stores_record;
 }
 
@@ -398,11 +398,11 @@ static void
 store_evidence(RecordResult file)
 {
 	Record	record = server->known;
-	Trouble trouble;
+	Trouble trouble = {0};
 
 	if (file == RECORD_MISSING && server->start != START_AS_PRIMARY)
 		identity_note_start(&record.writer, server->start);
-	else if (file != RECORD_FOUND || !server->is_unsaved)
+	else if (!server->is_unsaved)
 		return;
 	if (!record_write_file(HORIZON_RECORD, &record, &trouble))
 		record_report(LOG, &trouble);

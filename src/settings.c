@@ -148,18 +148,17 @@ check_shards(char **text, void **parsed, GucSource source)
 	}
 	if (automatic > 0 && find_registry_fault == NULL)
 		return refuse_leases();
-	for (int shard = 0; shard <= last_shard; shard++)
-		count += mine[shard];
-	own = guc_malloc(LOG, offsetof(OwnShards, shard) + count * sizeof(int32));
+	own = guc_malloc(LOG, offsetof(OwnShards, shard) +
+							  (last_shard + 1) * sizeof(int32));
 	if (own == NULL)
 		return false;
-	own->count = 0;
-	own->automatic = automatic;
 	for (int shard = 0; shard <= last_shard; shard++)
 	{
 		if (mine[shard])
-			own->shard[own->count++] = shard;
+			own->shard[count++] = shard;
 	}
+	own->count = count;
+	own->automatic = automatic;
 	*parsed = own;
 	return true;
 }
@@ -341,7 +340,6 @@ settings_layout(void)
 const char *
 settings_layout_text(void)
 {
-	(void) settings_layout();
 	return layout_in_full;
 }
 

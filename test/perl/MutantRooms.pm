@@ -63,8 +63,9 @@ my @ROOMS = (
 			],
 			[
 				qw(src/server.[ch] src/identity.[ch] src/accept.c src/module.c src/settings.[ch]) => [
-					'settings security layouts mint', qw(018_layout_record 005_settings 072_damaged_records 032_clone 016_backup_without_file 014_layout_change
-					  009_horizon_file 008_promotion 015_recovery 036_versions 043_failures 071_registry_hosts 087_check 101_states 061_lease_places)
+					'settings security layouts mint copy shards', 'concurrent', qw(018_layout_record 005_settings 072_damaged_records 032_clone 016_backup_without_file 014_layout_change
+					  009_horizon_file 008_promotion 015_recovery 036_versions 043_failures 071_registry_hosts 087_check 101_states 061_lease_places
+					  046_settled 108_core_alone)
 				]
 			]
 		]
@@ -163,6 +164,24 @@ my @EQUIVALENT = (
 	[ qr{^src/mark\.c$}, qr/shared->knows_prepared = false;/, qr/if \(false\)/, 'shared memory is zero when it is new' ],
 	[ qr{^src/sessions\.c$}, qr/init_u64\(&slot->last_id/, qr/if \(false\)/, 'session_begin() sets it, and it is shown only after that' ],
 	[ qr{^src/sessions\.c$}, qr/elog\(ERROR, "cannot mint ids in this kind/, qr/if \(false\)/, 'no SQL runs in such a process' ],
+	[ qr{^src/record\.c$}, qr/^\s+offsetof\(Record, \w+\) == \d+ &&$/, qr/true &&/, 'it is asserted when the file is compiled, and it holds' ],
+	[ qr{^src/record\.c$}, qr/SyncRepStandbyNames == NULL/, qr/\|\| false \|\|/, 'the setting is never null, though the server asks that, too' ],
+	[ qr{^src/record\.c$}, qr/fsync_fname_ext\("\.", true, false/, qr/true, true/, 'of a directory that cannot be opened this passes over the same' ],
+	[ qr{^src/server\.c$}, qr/layout_changes > known->layout_changes/, qr/>= known/, 'the condition before it says that they differ' ],
+	[ qr{^src/server\.c$}, qr/pg_atomic_init_u32\(.*(?:LAYOUT_UNKNOWN|, false)\)/, qr/if \(false\)/, 'shared memory is zero when it is new, and so are these' ],
+	[ qr{^src/server\.c$}, qr/waited_us > RECORD_PATIENCE_US/, qr/>= RECORD/, 'it looks once more in the very microsecond in which its patience ends' ],
+	[ qr{^src/settings\.c$}, qr/GUC_ACTION_SET, false, FATAL, false/, qr/SET, true/, 'it is set once more to the value that it has' ],
+	[ qr{^src/settings\.c$}, qr/GUC_ACTION_SET, false, FATAL, false/, qr/FATAL, true/, 'a reload differs only in a session, and no session has begun' ],
+	[ qr{^src/settings\.c$}, qr/GetConfigOption\(name, true, false/, qr/true, true/, 'a setting that is not defined yet is nobody\'s to hide' ],
+	[ qr{^src/settings\.c$}, qr/free\(registry_in_use\)/, qr/if \(false\)/, 'a few bytes, each time that the registry becomes another one' ],
+	[
+		qr{^src/module\.c$}, qr/mark_end_prepared\(\);|if \(ends_prepared\)/, qr/if \((?:false|!)/,
+		'as clear_table() in mark.c: the next transaction that is prepared clears the table; until then readers pass over what has ended'
+	],
+	[
+		qr{^src/accept\.c$}, qr/ConditionVariableCancelSleep/, qr/if \(false\)/,
+		'the next wait of this session, or its end, does that; before, it may be woken once for nothing'
+	],
 	[
 		qr{^src/mark\.c$}, qr/state > UNDER_WAY\(ticket\)/, qr/state >= UNDER_WAY/,
 		'a state that is equal is under way, which the first condition says'

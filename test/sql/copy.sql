@@ -116,6 +116,16 @@ fourteen
 SELECT count(*), count(DISTINCT id) FROM grown;
 DROP TRIGGER nest ON events;
 
+-- COPY within the beginning of ALTER TABLE, which goes on to get an id for each row
+CREATE FUNCTION begin_alter() RETURNS event_trigger LANGUAGE plpgsql AS $$
+BEGIN
+    COPY grown (what) FROM PROGRAM 'printf "f\n"';
+END $$;
+CREATE EVENT TRIGGER begin_alter ON ddl_command_start WHEN TAG IN ('ALTER TABLE') EXECUTE FUNCTION begin_alter();
+ALTER TABLE grown ADD later snowflake DEFAULT snowflake_nextval();
+DROP EVENT TRIGGER begin_alter;
+SELECT count(*), count(DISTINCT later) FROM grown;
+
 -- partitions
 CREATE TABLE clicks (id snowflake PRIMARY KEY DEFAULT snowflake_nextval(), what text) PARTITION BY HASH (id snowflake_shard_ops);
 CREATE TABLE clicks_0 PARTITION OF clicks FOR VALUES WITH (MODULUS 2, REMAINDER 0);

@@ -105,8 +105,9 @@ is($standby->safe_psql('postgres', 'SELECT snowflake_shard(20480)'), 5, 'but rea
 $standby->stop;
 
 # --- a server without the library preloaded
-$node->append_conf('postgresql.conf', "shared_preload_libraries = ''");
+$node->append_conf('postgresql.conf', "shared_preload_libraries = ''\nmax_connections = 400");
 $node->restart;
+my $memory = $node->safe_psql('postgres', 'SELECT sum(allocated_size) FROM pg_shmem_allocations');
 is( $node->safe_psql('postgres', "SELECT '5'::snowflake, 7::snowflake + 1, '{1,2}'::snowflake[]"),
 	'5|8|{1,2}', 'not preloaded: the type works');
 is( $node->safe_psql('postgres', "SET timezone = 'UTC'; SELECT * FROM snowflake_decode('175928847299117063', 'discord')"),
@@ -117,7 +118,8 @@ for my $call (
 	'snowflake_nextval(1)', 'snowflake_nextval()', 'snowflake_lastval()',
 	'snowflake_decode(1)', 'snowflake_fields(1)', 'snowflake_timestamp(1)',
 	'snowflake_shard(1)', 'snowflake_sequence(1)', 'snowflake_encode(now(), 1, 1)',
-	'snowflake_floor(now())', 'snowflake_ceil(now())', '1::snowflake::timestamptz', q(snowflake_probe('worker')))
+	'snowflake_floor(now())', 'snowflake_ceil(now())', '1::snowflake::timestamptz', q(snowflake_probe('worker')),
+	'snowflake_accept_clone()', 'snowflake_accept_layout()')
 {
 	fails_with($node, "SELECT $call", '55000',
 		qr/snowflake must be loaded via "shared_preload_libraries".*HINT:  Add "snowflake" to "shared_preload_libraries" in postgresql\.conf and restart/s,
@@ -131,8 +133,23 @@ $node->safe_psql('postgres', 'CREATE EXTENSION pg_stat_statements');
 is($node->safe_psql('postgres', 'SELECT snowflake_shard(snowflake_nextval(1))'), 1, 'after another library: ids are minted');
 is( $node->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_statements WHERE query ~ 'CREATE EXTENSION'}),
 	1, 'after another library: that one works as well');
-$node->append_conf('postgresql.conf', "shared_preload_libraries = 'snowflake'");
+# and before it; with so many sessions and shards that no room is left over for what none asked for
+$node->append_conf('postgresql.conf', <<'CONF');
+shared_preload_libraries = 'snowflake, pg_stat_statements'
+snowflake.layout = 'epoch=2024-01-01 unit=1ms fields=timestamp:41,shard:16,sequence:6'
+max_connections = 2000
+max_prepared_transactions = 5000
+CONF
 $node->restart;
+$node->safe_psql('postgres', 'SELECT snowflake_accept_layout()');
+is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_statements WHERE query ~ 'accept_layout'}), 1, 'before another library: that one works as well');
+is( $node->safe_psql('postgres', "SET snowflake.shards = '65535'; SELECT snowflake_shard(snowflake_nextval()), snowflake_shard(snowflake_nextval(65535))"),
+	'65535|65535', 'with as many shards as there can be, the last one is minted on');
+$node->append_conf('postgresql.conf', "shared_preload_libraries = 'snowflake'\nmax_connections = 400\nmax_prepared_transactions = 0");
+$node->restart;
+# the server rounds to 8 kB
+is($node->safe_psql('postgres', "SELECT sum(allocated_size) - $memory > sum(allocated_size) FILTER (WHERE name LIKE 'snowflake%') - 8192 FROM pg_shmem_allocations"),
+	't', 'the library asks for as much memory as it takes');
 
 # --- layouts of the server's own
 restart_with_layout($node, 'epoch=2024-01-01T00:00:00Z unit=1ms fields=timestamp:41,shard:10,sequence:12');

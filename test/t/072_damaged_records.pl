@@ -123,6 +123,21 @@ sub every_damage
 every_damage('damaged', $_, $FILES[$_]) for 0, 1;
 every_damage('damaged_page', $_, $PAGES[$_]) for 0, 1;
 
+# --- and what a server makes of what it reads, in all cases: each tries them in one session
+
+sub every_case
+{
+	my ($name) = @_;
+	my ($out, $err) = ('', '');
+	my $call = "CREATE OR REPLACE FUNCTION $name() RETURNS bigint LANGUAGE c AS '@{[ shim($name) ]}'; SELECT 'tried ' || $name();";
+
+	IPC::Run::run([ 'postgres', '--single', '-j', '-D', $node->data_dir, 'postgres' ], '<', \"$call\n", '>', \$out, '2>', \$err);
+	my ($tried) = $out =~ /tried (\d+)/;
+	cmp_ok($tried // 0, '>', 1000, "$name: each is as it should be") or diag($err);
+	return;
+}
+every_case($_) for 'record_cases', 'identity_cases', 'server_cases';
+
 # --- and what the server makes of it: each place damaged by itself
 
 for my $place (@FILES, @PAGES)
