@@ -436,7 +436,7 @@ at_transaction_event(XactEvent event, void *arg)
 {
 	Minted mine = {.hold = session_hold(), .database = MyDatabaseId};
 
-	if (event == XACT_EVENT_PRE_COMMIT || event == XACT_EVENT_PRE_PREPARE)
+	if (event == XACT_EVENT_PRE_COMMIT)
 		learn_prepared();
 	else
 		has_imported = false;
@@ -589,10 +589,10 @@ note_unseen_ended(const View *view, int64 *first)
 
 	for (uint64 i = 1; i <= tickets; i++)
 	{
-		bool	  is_lost = i > ring_size();
+		bool	  is_lost = false;
 		RingEntry entry = {.completed = InvalidFullTransactionId};
 
-		if (!is_lost && !read_entry(tickets - i, &entry, &is_lost))
+		if (!read_entry(tickets - i, &entry, &is_lost))
 			continue;
 		if (is_lost)
 			report_old_snapshot(
@@ -606,24 +606,18 @@ note_unseen_ended(const View *view, int64 *first)
 }
 
 /*
- * Raise the latest tick to the present one.  Gives the latest tick, but none past the
- * horizon on disk, since a lease may have raised the latest tick further: no later start
- * mints before that horizon.  "renew" is never past it; "horizon" may be less than
- * "renew", as it stops at the common end of leases.
+ * The latest tick, but none past the horizon on disk, since a lease may have raised the
+ * latest tick further: no later start mints before that horizon.  "renew" is never past
+ * it; "horizon" may be less than "renew", as it stops at the common end of leases.
  */
 static int64
-raise_latest_tick(void)
+latest_tick_on_disk(void)
 {
-	int64 renew;
-	int64 horizon;
-	int64 on_disk;
-	int64 latest;
+	int64 renew = (int64) pg_atomic_read_u64(&bounds->renew);
+	int64 horizon = (int64) pg_atomic_read_u64(&bounds->horizon);
+	int64 on_disk = Max(renew, horizon);
+	int64 latest = (int64) pg_atomic_read_u64(&bounds->latest);
 
-	horizon_begin_present_tick();
-	renew = (int64) pg_atomic_read_u64(&bounds->renew);
-	horizon = (int64) pg_atomic_read_u64(&bounds->horizon);
-	on_disk = Max(renew, horizon);
-	latest = (int64) pg_atomic_read_u64(&bounds->latest);
 	return Min(latest, on_disk);
 }
 
@@ -640,7 +634,8 @@ mark_unsettled_tick(Snapshot snapshot, const OwnShards *shards)
 
 	if (is_of_standby(snapshot))
 		report_old_snapshot("The snapshot was taken during recovery.");
-	first = raise_latest_tick();
+	horizon_begin_present_tick(); /* it raises the latest tick */
+	first = latest_tick_on_disk();
 	learn_prepared();
 	pg_memory_barrier();
 	held = sessions_first_mark_tick(MyDatabaseId, shards);

@@ -68,9 +68,8 @@ typedef struct KnownShards
 	char				text[FLEXIBLE_ARRAY_MEMBER];
 } KnownShards;
 
-/* The marks of this transaction's statements, and which of them was asked for last. */
+/* The marks of this transaction's statements. */
 static StatementMark *marks = NULL;
-static StatementMark *last_mark = NULL;
 static uint64		  statements = 0;
 
 static KnownShards *known =
@@ -103,9 +102,9 @@ read_shards(const char *text)
 								" and ranges of them, such as '5', '0-7' or "
 								"'1,5,9-12'.",
 								last_shard)));
-	list = MemoryContextAlloc(TopMemoryContext, offsetof(OwnShards, shard) +
-													count * sizeof(int32));
-	list->count = list->automatic = 0;
+	list =
+		MemoryContextAllocZero(TopMemoryContext, offsetof(OwnShards, shard) +
+													 count * sizeof(int32));
 	for (int64 shard = 0; shard <= last_shard; shard++)
 	{
 		if (listed[shard])
@@ -178,7 +177,7 @@ shards_of(const text *argument)
 static void
 forget_marks(void *arg)
 {
-	marks = last_mark = NULL;
+	marks = NULL;
 }
 
 /* Where a statement's mark is to be, with that of one before it, if any. */
@@ -227,16 +226,13 @@ static int64
 tick_of_statement(Snapshot snapshot, const OwnShards *shards)
 {
 	uint64		   statement = statement_of(snapshot);
-	StatementMark *mark = last_mark;
+	StatementMark *mark = place_for_mark(snapshot, shards);
 
-	if (mark == NULL || mark->statement != statement || mark->shards != shards)
-		mark = place_for_mark(snapshot, shards);
 	if (mark->statement != statement)
 	{
 		mark->tick = mark_unsettled_tick(snapshot, shards);
 		mark->statement = statement;
 	}
-	last_mark = mark;
 	return mark->tick;
 }
 
@@ -245,7 +241,6 @@ mark_of(Snapshot snapshot, const OwnShards *shards)
 {
 	const Layout *layout;
 
-	(void) settings_layout();
 	if (RecoveryInProgress())
 		ereport(ERROR,
 				(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),

@@ -96,7 +96,9 @@ perturb_spin_acquire(volatile slock_t *lock)
 static inline void
 perturb_spin_release(volatile slock_t *lock)
 {
-	Assert(perturb_spins == 1);
+	if (perturb_spins != 1)
+		elog(PANIC, "%d spinlocks are held where one is released",
+			 perturb_spins);
 	perturb_spins--;
 	SpinLockRelease(lock);
 }

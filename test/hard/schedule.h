@@ -423,7 +423,9 @@ turn_spin_release(const char *function, const char *what,
 				  volatile slock_t *lock)
 {
 	(void) turn_step(function, what);
-	Assert(turn_spins == 1);
+	if (turn_spins != 1)
+		elog(PANIC, "%d spinlocks are held where one is released",
+			 turn_spins);
 	turn_spins--;
 	SpinLockRelease(lock);
 	turn_let_go(lock);

@@ -269,7 +269,8 @@ my @FAULTS = (
 	],
 	[
 		'ring_read_whole', 'an entry that changes while it is read is lost', 'memory',
-		'src/mark.c', '*is_lost = pg_atomic_read_u64(&entry->state) != WRITTEN(ticket);', '*is_lost = false;'
+		'src/mark.c', '*is_lost = pg_atomic_read_u64(&entry->state) != WRITTEN(ticket);',
+		'if (false) *is_lost = pg_atomic_read_u64(&entry->state) != WRITTEN(ticket);'
 	],
 	[
 		'ring_lost', 'a snapshot that is older than the ring gives no mark', '046_settled',

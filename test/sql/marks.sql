@@ -42,7 +42,7 @@ ROLLBACK;
 UPDATE snowflake_marks SET mark = snowflake_floor(clock_timestamp() + interval '1 day') WHERE server = 'paris' RETURNING mark AS before \gset
 SET client_min_messages = error;     -- t/046_settled.pl has the warning
 SELECT snowflake_publish_mark('paris') < :before AS is_replaced;
-RESET client_min_messages;
+RESET ALL;
 SELECT snowflake_timestamp(mark) <= clock_timestamp() AS is_past FROM snowflake_marks WHERE server = 'paris';
 
 -- A transaction that has minted publishes none above its own id
@@ -154,8 +154,37 @@ ROLLBACK;
 INSERT INTO photos (url) VALUES ('b.jpg');
 SELECT snowflake_wait_settled(max(id), '1 min') AS is_settled FROM photos;
 SELECT count(*) FROM photos WHERE id < snowflake_settled();
--- The last shard has a mark, too
-SELECT snowflake_settled('1023') IS NOT NULL AS of_last_shard;
+-- Lists that begin alike are different ones, also in one session
+CREATE TEMP TABLE lists (place serial, list text);
+INSERT INTO lists (list) VALUES ('5-7'), ('5'), ('50'), ('50-57'), ('6'), ('6-7'), ('4,5'), ('4'), ('4-5'), ('1023'), ('0-1023'), ('0-1022'), ('102');
+INSERT INTO lists (list) SELECT list FROM lists ORDER BY place DESC;
+BEGIN;
+SELECT snowflake_nextval(5) AS mine \gset
+SELECT snowflake_wait_settled(:mine, '1 min', '77') AS is_settled;
+SELECT string_agg(list, ' ' ORDER BY place) AS held FROM lists WHERE snowflake_settled(list) <= :mine;
+ROLLBACK;
+BEGIN;
+SELECT snowflake_nextval(1023) AS mine \gset
+SELECT snowflake_wait_settled(:mine, '1 min', '77') AS is_settled;
+SELECT string_agg(list, ' ' ORDER BY place) AS held FROM lists WHERE snowflake_settled(list) <= :mine;
+ROLLBACK;
+DROP TABLE lists;
+-- A statement has one mark, beside those of the statements in its loop, and of more lists than are kept
+DO $$
+DECLARE
+    first bigint;
+    mark bigint;
+BEGIN
+    FOR mark IN SELECT snowflake_settled() FROM generate_series(1, 100) LOOP
+        first := coalesce(first, mark);
+        ASSERT mark = first;
+        PERFORM snowflake_settled(), pg_sleep(0.001);
+    END LOOP;
+END
+$$;
+SELECT count(DISTINCT mark) AS marks
+  FROM (SELECT snowflake_settled('5') AS mark, snowflake_settled(n::text) AS other, pg_sleep(0.001) FROM generate_series(0, 200) AS n) AS marks
+ WHERE other IS NOT NULL;
 -- a session that names many lists, good ones and others, does not grow
 CREATE TEMP VIEW kept AS SELECT used_bytes AS bytes FROM pg_backend_memory_contexts WHERE name = 'TopMemoryContext';
 SELECT bytes FROM kept \gset

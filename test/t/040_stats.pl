@@ -91,6 +91,12 @@ COMMIT;
 SQL
 ok(wait_until($node, 'SELECT count(*) = 0 FROM pg_stat_snowflake_backends'),
 	'sessions that ended are gone');
+# all slots of sessions have had one that waited: from 17 on they go round
+my $waits = "SELECT count(snowflake_nextval(1)) FROM generate_series(1, 40) \\g /dev/null\n\\c\n";
+is($node->safe_psql('postgres', $waits x 60 . <<'SQL'), '0||0|00:00:00', 'and whoever has the slot of one has nothing of it');
+DO $$ BEGIN PERFORM snowflake_nextval(3); EXCEPTION WHEN insufficient_privilege THEN END $$;
+SELECT minted, last_id, waits, waited FROM pg_stat_snowflake_backends WHERE pid = pg_backend_pid();
+SQL
 
 my $waiting = start_session($node, 'SELECT snowflake_nextval(1), pg_sleep(60)');
 ok(wait_until($node, <<'SQL'), 'others are seen while they run');

@@ -203,8 +203,9 @@ my $old = start_session($node, join("\n",
 	'SELECT snowflake_settled();'));
 
 ok(wait_until($node, 'SELECT last_value = 1 FROM gate'), 'there is an old snapshot');
-# with no xid they have no rows, and count for nothing
+# with no xid they have no rows, and count for nothing, as those that roll back
 $node->safe_psql('postgres', 'DO $$ BEGIN FOR n IN 1 .. 36000 LOOP PERFORM snowflake_nextval(); COMMIT; END LOOP; END $$');
+$node->safe_psql('postgres', 'DO $$ BEGIN FOR n IN 1 .. 36000 LOOP PERFORM snowflake_nextval(), pg_current_xact_id(); ROLLBACK; END LOOP; END $$');
 $node->safe_psql('postgres', <<'SQL');
 WITH late AS (INSERT INTO others DEFAULT VALUES RETURNING id) SELECT setval('given', id) FROM late;
 SELECT pg_sleep(0.05), setval('gate', 2);
@@ -223,12 +224,32 @@ SQL
 end_watching($node, 'while two sessions mint', @watchers);
 is($node->safe_psql('postgres', 'SELECT snowflake_settled() IS NOT NULL', replication => 'database'), 't',
 	'an old transaction is open: a new snapshot is good, also of a connection for replication');
+# one that is imported does, only in the transaction that imports it
+my $exporter = $node->background_psql('postgres', on_error_die => 1);
+my $export = "BEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT pg_export_snapshot()";
+my $import = sprintf("BEGIN ISOLATION LEVEL REPEATABLE READ;\nSET TRANSACTION SNAPSHOT '%s';\n", $exporter->query_safe($export));
+fails_with($node, "$import SELECT snowflake_settled()", '55000', qr/the snapshot is too old/, 'one that is imported may be of before');
+for my $end (qw(ROLLBACK COMMIT))
+{
+	is($node->safe_psql('postgres', <<"SQL"), "t\nt", "but those that follow in that session are not, after $end");
+$import SELECT FROM events LIMIT 0;
+$end;
+SELECT snowflake_settled() IS NOT NULL;
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT snowflake_settled() IS NOT NULL;
+COMMIT;
+SQL
+}
 $node->safe_psql('postgres', "SELECT setval('gate', 4)");
 ok(!finish_session($old), 'when too much has happened since, it gets none');
 is($old->{out}, 't', 'the mark was not above what it does not see');
 like($old->{err}, qr/ERROR:  the snapshot is too old to tell which ids are settled\nDETAIL:  More than \d+ transactions that minted ids have ended since the snapshot was taken.\nHINT:  Call snowflake_settled\(\) in the first statement/,
 	'and is told what to do');
 is($node->safe_psql('postgres', 'SELECT snowflake_settled() IS NOT NULL'), 't', 'a new snapshot is as good as ever');
+$exporter->query_safe('COMMIT');
+$import = sprintf("BEGIN ISOLATION LEVEL REPEATABLE READ;\nSET TRANSACTION SNAPSHOT '%s';\n", $exporter->query_safe($export));
+is($node->safe_psql('postgres', "$import SELECT snowflake_settled() IS NOT NULL"), 't', 'also if it is imported');
+$exporter->quit;
 
 # --- A stored mark that this server cannot have had
 

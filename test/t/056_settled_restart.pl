@@ -176,7 +176,13 @@ SELECT count(*) > 0 FROM events;
 SELECT pass_when($$NOT pg_is_in_recovery() AND NOT EXISTS (SELECT FROM pg_prepared_xacts WHERE gid = 'ends early')$$);
 SELECT snowflake_settled();
 SQL
-ok(wait_until($standby, q{SELECT count(*) = 3 FROM pg_stat_activity WHERE query ~ '^SELECT (fail|pass)_when'}), 'there is a snapshot of before the promotion');
+my $begun = start_session($standby, <<'SQL');
+BEGIN;
+SELECT pass_when('NOT pg_is_in_recovery()');
+SELECT snowflake_settled();
+COMMIT;
+SQL
+ok(wait_until($standby, q{SELECT count(*) = 4 FROM pg_stat_activity WHERE query ~ '^SELECT (fail|pass)_when'}), 'there is a snapshot of before the promotion');
 $node->stop('fast');
 my $postmaster = promote_without_workers($standby);
 ok(finish_session($ender), 'a session of the standby ends what was prepared, once that is promoted') or diag($ender->{err});
@@ -184,7 +190,8 @@ kill('CONT', $postmaster);
 ok(finish_session($reader), 'another one has the mark of a snapshot of before that') or diag($reader->{err});
 my ($mark_of_reader) = $reader->{out} =~ /(\d+)\s*$/;
 is($standby->safe_psql('postgres', "SELECT $mark_of_reader <= id FROM events WHERE name = 'ends early'"), 't', 'which is not above it');
-ok(!finish_session($old), 'it gives no mark');
+ok(finish_session($begun), 'and so has a transaction of before, of a snapshot of after') or diag($begun->{err});
+ok(!finish_session($old), 'a snapshot of before gives no mark');
 like($old->{err}, qr/ERROR:  the snapshot is too old to tell which ids are settled\nDETAIL:  The snapshot was taken during recovery./,
 	'but an error');
 is_deeply([ poll($standby) ], ['ends early'], 'a new snapshot has its row');

@@ -147,12 +147,15 @@ for my $place (@places)
 	$node->restart;
 	$node->safe_psql('postgres', 'TRUNCATE events');
 	new_reader();
-	my ($writer, $last, $old, $older) = map { new_session() } 1 .. 4;
+	my ($early, $writer, $last, $old, $older) = map { new_session() } 1 .. 5;
 	my $insert = "INSERT INTO events (name) VALUES ('stopped') RETURNING id";
+	my $early_id = answer($early, q{BEGIN; INSERT INTO events (name) VALUES ('early') RETURNING id});
+	answer($early, 'DO $$ BEGIN PERFORM pg_sleep(0.01); END $$');
 	my $id = $place->{is_committed} ? answer($writer, "BEGIN; $insert") : undef;
 	my $last_id = answer($last, q{BEGIN; INSERT INTO events (name) VALUES ('last') RETURNING id});
 
 	answer($older, 'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM events');
+	answer($early, 'COMMIT');
 	my $gdb = begin_to_stop($writer, $place->{line}, @{ $place->{print} });
 	ask($writer, $place->{is_committed} ? 'COMMIT' : $insert);
 	my @values = is_stopped($gdb, $writer);
@@ -167,7 +170,7 @@ for my $place (@places)
 	my $poller = start_session($node, 'DO $$ BEGIN FOR n IN 1 .. 5000 LOOP PERFORM snowflake_settled(); COMMIT; END LOOP; END $$');
 	in_parallel($node, 1, "DO \$\$ BEGIN FOR n IN 1 .. $fillers LOOP PERFORM pg_current_xact_id(), snowflake_nextval(); COMMIT; END LOOP; END \$\$");
 	ok(finish_session($poller), "$name: $fillers transactions that mint, and 5000 polls, do not wait");
-	is_deeply([ poll($node) ], [], "$name: the mark is held");
+	is_deeply([ poll($node) ], ['early'], "$name: the mark is held, above what ended before");
 	answer($old, 'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM events');
 	answer($last, 'COMMIT');
 	is(state_of($writer), 'T', "$name: it is still stopped");
@@ -176,11 +179,12 @@ for my $place (@places)
 	$id //= answered($writer);
 	answered($writer) if $place->{is_committed};
 	cmp_ok($mark, '<=', $id, "$name: the mark of a snapshot that does not see the row was not above it");
+	cmp_ok($mark, '<=', $early_id, "$name: nor above one that ended before it was stopped");
 	cmp_ok(answer($old, 'SELECT snowflake_settled()'), '<=', $last_id, "$name: nor has the ring lost the one that came to its entry");
 	answer($old, 'COMMIT');
 	is_deeply([ sort(poll_to_the_end($node)) ], [ 'last', 'meanwhile', 'stopped' ], "$name: all is read");
 	has_read_each_once($node, $name);
-	$_->{run}->finish for $writer, $last, $old, $older;
+	$_->{run}->finish for $early, $writer, $last, $old, $older;
 	$try = new_session();
 }
 

@@ -77,8 +77,10 @@ is(holders(), ' 8', 'as the view says');
 is($node->safe_psql('postgres', "SELECT count(*) FROM events WHERE id < snowflake_settled('0-7') AND name = 'meanwhile'"), 3,
 	'a feed of the others reads what came meanwhile');
 my $mark = mark_of_shards('0-7');
-importer_does("INSERT INTO events (name) VALUES ('import, by default')");
+my $second = importer_does("INSERT INTO events (name) VALUES ('import, by default') RETURNING id");
 see_meanwhile($all, 'when it mints on another shard, it holds all marks');
+importer_does("INSERT INTO events (name) VALUES ('import, once more')");
+cmp_ok(mark_of_shards('0-7'), '<=', $second, 'from its first id there on, also when it mints there again');
 is(holders(), ' all', 'as the view says, too');
 is($node->safe_psql('postgres', "SELECT snowflake_settled('0-7') >= $mark"), 't', 'from then on: the mark does not go back');
 is($node->safe_psql('postgres', "SELECT snowflake_settled('0-7') > max(id) FROM events WHERE name = 'meanwhile' AND id < $mark"), 't', 'nor what was below it');
@@ -186,7 +188,9 @@ SQL
 	$before = mark_of_shards('0-7');
 	$node->restart if $when eq '';
 }
-$node->safe_psql('postgres', "COMMIT PREPARED 'two'; COMMIT PREPARED 'many'");
+$node->safe_psql('postgres', "COMMIT PREPARED 'many'");
+see_meanwhile($all, 'also without another one');
+$node->safe_psql('postgres', "COMMIT PREPARED 'two'");
 see_meanwhile($none, 'until they end');
 $import->quit;
 
