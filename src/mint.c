@@ -245,16 +245,15 @@ static pg_noinline void
 set_current_tick(TimestampTz now)
 {
 	const Layout *layout = my_layout;
-	int64		  tick;
+	int64		  tick = present_mint_tick(layout, now);
 
-	current_tick.began = PG_INT64_MIN;
-	tick = present_mint_tick(layout, now);
-	current_tick.number = tick;
-	current_tick.least_id = layout_pack(layout, tick, 0, 0);
-	current_tick.first = layout_position(layout, tick, 0);
-	current_tick.last =
-		layout_position(layout, tick, layout_last_sequence(layout));
-	current_tick.began = layout_time_of_tick(layout, tick);
+	current_tick = (Tick){
+		.began = layout_time_of_tick(layout, tick),
+		.number = tick,
+		.least_id = layout_pack(layout, tick, 0, 0),
+		.first = layout_position(layout, tick, 0),
+		.last = layout_position(layout, tick, layout_last_sequence(layout)),
+	};
 }
 
 /*

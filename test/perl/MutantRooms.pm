@@ -49,16 +49,16 @@ my @ROOMS = (
 		mint => [
 			[
 				qw(src/mint.[ch] src/positions.[ch] src/copy_from.[ch] src/history.c src/worker.[ch] src/clock.[ch]) => [
-					'mint copy edges history layouts settings shards', 'concurrent', qw(002_exhaustion 001_concurrent 003_spilling 004_clock 017_order
+					'mint copy edges history layouts settings shards', 'concurrent', qw(113_still_clock 114_where_to_begin 002_exhaustion 001_concurrent 003_spilling 004_clock 017_order
 					  097_one_order 052_parts 051_spread 040_stats 098_cancel 055_clocks 010_steady 019_worker 046_settled 050_history 048_roles 075_no_wait 091_lease_begins
 					  062_lease_clocks 068_same_name 043_failures 096_registry_by_reload 074_leaving schedules)
 				]
 			],
 			[
 				qw(src/horizon.[ch] src/record.[ch]) => [
-					'mint settings', qw(009_horizon_file 019_worker 010_steady 073_clean_stop 041_wal_error 007_crash 008_promotion 004_clock
+					'mint settings', qw(113_still_clock 009_horizon_file 019_worker 010_steady 073_clean_stop 041_wal_error 007_crash 008_promotion 004_clock
 					  072_damaged_records 018_layout_record 093_mark_on_disk 046_settled 040_stats 015_recovery 014_layout_change 032_clone 062_lease_clocks 043_failures 087_check 101_states
-					  104_clock_was_ahead schedules)
+					  104_clock_was_ahead 055_clocks 096_registry_by_reload schedules)
 				]
 			],
 			[

@@ -20,7 +20,7 @@ use QuickSql;
 use Test::More;
 
 our @EXPORT = qw(
-  new_server replace_file start_with_clock set_clock
+  new_server replace_file start_with_clock set_clock stop_clock clock_file
   start_with_slow_disk set_disk disk_log start_in_place shim
   fails_with wait_for wait_until looks_seldom comes_back reload mints_at_last
   start_session finish_session has_ended is_asleep postmaster_pid promote_without_workers in_parallel
@@ -90,6 +90,14 @@ sub set_clock
 	my ($node, $seconds) = @_;
 
 	return replace_file(clock_file($node), sprintf("%+.3f\n", $seconds));
+}
+
+# Have it stand still at a time, in seconds since 1970.
+sub stop_clock
+{
+	my ($node, $time) = @_;
+
+	return replace_file(clock_file($node), sprintf("@%.3f\n", $time));
 }
 
 # With "disk", its disk can be changed as well, and with "place" it is somewhere else,

@@ -31,6 +31,12 @@ SELECT snowflake_nextval(6);
 SELECT state, message, detail, hint FROM error_of('SELECT snowflake_nextval(6)');
 SELECT state, message FROM error_of('SELECT snowflake_nextval(1024)');
 
+-- every shard at an edge: of the type, of the layout, of the list and its gap
+SET snowflake.shards = '5,7';
+SELECT shard, state, message
+  FROM unnest(ARRAY[-2147483648, -1000000000, -1, 0, 4, 5, 6, 7, 8, 1022, 1023, 1024, 1000000000, 2147483647]) AS shard,
+       error_of(format('SELECT snowflake_nextval(%s)', shard));
+
 -- the last one
 SET snowflake.shards = '1022-1023';
 SELECT next_shard(), snowflake_shard(snowflake_nextval(1023));
