@@ -131,14 +131,14 @@ BEGIN
     END IF;
 
     IF given ->> 'epoch' ~ '^\d{1,15}$' THEN
-        epoch := (given ->> 'epoch')::numeric;
+        epoch := given ->> 'epoch';
         IF epoch <> 0 AND epoch NOT BETWEEN 100000000000 AND 253402300799999 THEN
             RAISE invalid_parameter_value USING MESSAGE = format('invalid layout: epoch "%s" is not 0 or from 100000000000 to 253402300799999 milliseconds since 1970', given ->> 'epoch');
         END IF;
         epoch := epoch * 1000 - 946684800000000;
     ELSIF given ->> 'epoch' ~ '^\d{4}-\d\d-\d\d(T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?Z)?$' THEN
         BEGIN
-            epoch := ((given ->> 'epoch')::date - date '2000-01-01') * 86400000000::numeric + coalesce(round(date_part('epoch',
+            epoch := ((given ->> 'epoch')::date - date '2000-01-01') * 86400000000 + coalesce(round(date_part('epoch',
                 nullif(rtrim(substr(given ->> 'epoch', 12), 'Z'), '')::time)::numeric * 1000000), 0);
         EXCEPTION WHEN datetime_field_overflow THEN
             RAISE invalid_parameter_value USING MESSAGE = format('invalid layout: epoch %s is not a date', given -> 'epoch');
@@ -183,7 +183,7 @@ BEGIN
         width[2], CASE WHEN given ->> 'fields' ~ 'sequence:\d+$' THEN width[3] ELSE 0 END,
         width[3], CASE WHEN given ->> 'fields' ~ 'sequence:\d+$' THEN 0 ELSE width[2] END,
         trunc(last_mint), div(least_us - epoch, unit), least(div(greatest_us - epoch, unit), 9223372036854775806),
-        first_tick, epoch + first_tick * unit]::bigint[];
+        first_tick, epoch + first_tick * unit];
 END
 $$;
 COMMENT ON FUNCTION snowflake_plain_layout(pg_catalog.text) IS 'a layout as numbers, for the other functions';
@@ -272,12 +272,12 @@ BEGIN
     -- the layout and the shards, and the gate
     EXECUTE format('CREATE TABLE IF NOT EXISTS %s.snowflake_plain (layout text NOT NULL, shards int[] NOT NULL)', schema);
     IF to_regclass(format('%s.snowflake_plain_gate', schema)) IS NULL THEN
-        EXECUTE format('CREATE VIEW %s.snowflake_plain_gate AS SELECT ''who moves a sequence locks this view''::text AS note', schema);
+        EXECUTE format('CREATE VIEW %s.snowflake_plain_gate AS SELECT ''who moves a sequence locks this view'' AS note', schema);
         EXECUTE format('COMMENT ON VIEW %s.snowflake_plain_gate IS %L', schema, 'the lock of those who move a sequence');
     END IF;
     SELECT relname, CASE relkind WHEN 'r' THEN 'table' WHEN 'v' THEN 'view' ELSE 'relation' END AS kind INTO foreign_one FROM pg_class
      WHERE relnamespace = schema::regnamespace AND relname IN ('snowflake_plain', 'snowflake_plain_gate')
-       AND (relkind <> CASE relname WHEN 'snowflake_plain' THEN 'r' ELSE 'v' END OR relowner::regrole <> current_user::regrole);
+       AND (relkind <> CASE relname WHEN 'snowflake_plain' THEN 'r' ELSE 'v' END OR relowner <> current_user::regrole);
     IF FOUND THEN
         RAISE object_not_in_prerequisite_state USING
             MESSAGE = format('%s %s.%s is not the one of snowflake_plain', foreign_one.kind, schema, foreign_one.relname),
@@ -302,7 +302,7 @@ BEGIN
             SELECT * INTO STRICT sequence FROM pg_sequence JOIN pg_class ON pg_class.oid = seqrelid
              WHERE seqrelid = format('%s.snowflake_%s_%s', schema, element, own[i])::regclass;
             IF sequence.seqincrement <> 1 OR sequence.seqcache <> 1 OR sequence.seqcycle OR sequence.seqmin <> 0
-                OR sequence.seqtypid <> 'bigint'::regtype OR sequence.relowner::regrole <> current_user::regrole THEN
+                OR sequence.seqtypid <> 'bigint'::regtype OR sequence.relowner <> current_user::regrole THEN
                 RAISE object_not_in_prerequisite_state USING
                     MESSAGE = format('sequence %s.snowflake_%s_%s is not one of snowflake_plain', schema, element, own[i]),
                     DETAIL = format('It has INCREMENT %s, CACHE %s, MINVALUE %s, type %s%s, and the owner %s.', sequence.seqincrement,
@@ -365,7 +365,7 @@ DECLARE
     tick numeric;
 BEGIN
     IF isfinite(t) THEN
-        us := (t::date - date '2000-01-01') * 86400000000::numeric
+        us := (t::date - date '2000-01-01') * 86400000000
             + round(date_part('epoch', t - date_trunc('day', t))::numeric * 1000000);
         tick := div(us - l[1], l[2]) - CASE WHEN mod(us - l[1], l[2]) < 0 THEN 1 ELSE 0 END;     -- "/" rounds
     END IF;
@@ -476,7 +476,7 @@ BEGIN
         fault := 'Character %s, %s, is past the end.';
         place := length(last) + 1;
     END IF;
-    IF fault IS NOT NULL OR beyond > 0 THEN
+    IF fault IS NOT NULL THEN
         bytes := convert_to(given, getdatabaseencoding());
         FOR i IN 1 .. length(bytes) LOOP
             byte := get_byte(bytes, i - 1);
@@ -490,12 +490,9 @@ BEGIN
         IF place <= length(bytes) THEN
             byte := get_byte(bytes, place - 1);     -- those before it are of one byte
         END IF;
-        fault := format(fault, place, CASE WHEN byte BETWEEN 32 AND 126 THEN '"' || chr(byte) || '"' ELSE 'byte 0x' || lpad(to_hex(byte), 2, '0') END);
-    END IF;
-    IF fault IS NOT NULL THEN
         RAISE invalid_text_representation USING
             MESSAGE = format('invalid %s text "%s"', form, array_to_string(shown, '')),
-            DETAIL = fault,
+            DETAIL = format(fault, place, CASE WHEN byte BETWEEN 32 AND 126 THEN '"' || chr(byte) || '"' ELSE 'byte 0x' || lpad(to_hex(byte), 2, '0') END),
             HINT = format('A %s text is exactly %s characters of "%s".', form, length(last), alphabet);
     ELSIF beyond > 0 THEN
         RAISE numeric_value_out_of_range USING
@@ -708,7 +705,7 @@ $template$;
         'open_name', quote_literal(schema || '.snowflake_open_'),
         'first_ids', quote_literal(format('%s.snowflake_shard_%s', schema, own[1])) || '::pg_catalog.regclass',
         'first_open', quote_literal(format('%s.snowflake_open_%s', schema, own[1])),
-        'layout_numbers', quote_literal(numbers::text) || '::bigint[]',
+        'layout_numbers', quote_literal(numbers) || '::bigint[]',
         'layout_name', quote_literal(layout) || '::pg_catalog.text',
         'own_text', array_to_string(own, ', '),
         'own', format('(%L::int[])', own),

@@ -73,7 +73,7 @@ BEGIN
             MESSAGE = format('"%s" is not a table or view', class.relname);
     END IF;
     SELECT a.atttypid INTO id_type FROM pg_attribute AS a
-     WHERE a.attrelid = relation AND a.attname = column_name AND NOT a.attisdropped;
+     WHERE a.attrelid = relation AND a.attname = column_name;
     IF NOT FOUND THEN
         RAISE undefined_column USING
             MESSAGE = format('column "%s" of relation "%s" does not exist', column_name, class.relname);
@@ -102,7 +102,7 @@ BEGIN
         compares := own;
     ELSE
         minted := format('%s.snowflake_timestamp(id%s)', own, reading);
-        compares := 'pg_catalog'::regnamespace;
+        compares := 'pg_catalog';
     END IF;
 
     -- The server's own shards mean nothing in another layout, and those that it
@@ -111,7 +111,7 @@ BEGIN
         expected_shards := current_setting('snowflake.shards');
     END IF;
     FOREACH element IN ARRAY coalesce(string_to_array(nullif(btrim(expected_shards), ''), ','), '{}') LOOP
-        range := regexp_match(element, '^\s*(\d{1,18})\s*(?:-\s*(\d{1,18})\s*)?$')::bigint[];
+        range := regexp_match(element, '^\s*(\d{1,18})\s*(?:-\s*(\d{1,18})\s*)?$');
         IF range IS NULL OR range[2] < range[1] THEN
             RAISE invalid_parameter_value USING
                 MESSAGE = format('invalid list of shards "%s"', expected_shards),
@@ -145,7 +145,7 @@ BEGIN
         EXECUTE format(
             'SELECT array_agg(shard), array_agg(is_future), array_agg(is_early), array_agg(is_end), '
             '       array_agg(ids), array_agg(first), array_agg(last) '
-            '  FROM (SELECT shard, is_future, is_early, is_end, sum(ids)::bigint AS ids, min(first) AS first, max(last) AS last '
+            '  FROM (SELECT shard, is_future, is_early, is_end, sum(ids) AS ids, min(first) AS first, max(last) AS last '
             '          FROM (SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7) '
             '                UNION ALL '
             '                SELECT %1$s.snowflake_shard(id%2$s), %4$s OPERATOR(%5$s.>) $8, '

@@ -31,22 +31,21 @@ AS $$
         -- functions that exist with a layout, too, and are called without;
         -- functions that the planner puts in the place of comparisons with
         -- times; these comparisons; partitions by shard
-        SELECT 'pg_proc'::regclass::oid, f.oid, f.proname FROM own_function AS f
+        SELECT 'pg_proc'::regclass, f.oid, f.proname FROM own_function AS f
          WHERE NOT f.names_layout AND (f.proname IN (SELECT proname FROM own_function WHERE names_layout)
                                        OR f.proname IN ('snowflake_last_before', 'snowflake_last_until')
                                        OR (SELECT oid FROM own_type WHERE typname = 'snowflake_instant') = ANY (f.proargtypes))
         UNION ALL
         SELECT m.classid, m.objid, NULL
-          FROM member AS m JOIN pg_opclass AS o ON m.classid = 'pg_opclass'::regclass AND o.oid = m.objid
-         WHERE o.opcname = 'snowflake_shard_ops'
+          FROM member AS m WHERE m.classid = 'pg_opclass'::regclass
     ), dependent(classid, objid, by_classid, by_objid) AS (
-        SELECT classid, objid, NULL::oid, NULL::oid FROM reader
+        SELECT classid, objid, NULL, NULL FROM reader
         UNION
         SELECT 'pg_proc'::regclass, p.oid, r.classid, r.objid
           FROM pg_proc AS p
           JOIN pg_language AS l ON l.oid = p.prolang
           JOIN reader AS r ON p.prosrc ~ format('\m%s\M', r.name)
-         WHERE p.prosqlbody IS NULL AND l.lanname NOT IN ('internal', 'c')
+         WHERE l.lanname NOT IN ('internal', 'c')
            AND p.oid NOT IN (SELECT oid FROM own_function)
         UNION
         SELECT CASE WHEN view.oid IS NOT NULL THEN 'pg_class'::regclass ELSE d.classid END,
@@ -94,7 +93,7 @@ AS $$
                       ELSE 'ALTER DOMAIN %2$s DROP CONSTRAINT %3$I; ALTER DOMAIN %2$s ADD CONSTRAINT %3$I %4$s;' END,
                       o.conrelid::regclass, o.contypid::regtype, o.conname, pg_get_constraintdef(o.oid))
           FROM shown AS s JOIN pg_constraint AS o ON s.classid = 'pg_constraint'::regclass AND o.oid = s.objid
-         WHERE o.contype = 'c' AND o.coninhcount = 0
+         WHERE o.coninhcount = 0
         -- where rows are
         UNION ALL
         SELECT 2, s.object, s.uses, leaves.hold_rows,
@@ -107,7 +106,7 @@ AS $$
           JOIN pg_partitioned_table AS p ON s.classid = 'pg_class'::regclass AND p.partrelid = s.objid
          CROSS JOIN LATERAL (
                SELECT coalesce(bool_or(c.relkind = 'f' OR pg_relation_size(c.oid) > 0), false) AS hold_rows,
-                      coalesce(bool_or(c.relkind = 'f'), false) AS are_foreign
+                      bool_or(c.relkind = 'f') AS are_foreign
                  FROM pg_partition_tree(p.partrelid) AS t JOIN pg_class AS c ON c.oid = t.relid
                 WHERE t.isleaf) AS leaves
         UNION ALL
@@ -130,7 +129,7 @@ AS $$
                (SELECT format('UPDATE %s SET %2$I = %2$I;', e.adrelid::regclass, u.attname)
                   FROM pg_depend AS d JOIN updatable AS u ON u.attrelid = d.refobjid AND u.attnum = d.refobjsubid
                  WHERE d.classid = 'pg_attrdef'::regclass AND d.objid = e.oid
-                   AND d.refclassid = 'pg_class'::regclass AND d.refobjid = e.adrelid
+                   AND d.refclassid = 'pg_class'::regclass
                  ORDER BY u.attnum LIMIT 1)
           FROM expression AS e WHERE e.attgenerated = 's'
         UNION ALL
@@ -146,9 +145,8 @@ AS $$
         SELECT 7, s.object, s.uses, NULL, 'to read old ids, name their layout in it'
           FROM shown AS s
           LEFT JOIN pg_class AS c ON s.classid = 'pg_class'::regclass AND c.oid = s.objid
-          LEFT JOIN pg_trigger AS t ON s.classid = 'pg_trigger'::regclass AND t.oid = s.objid
          WHERE s.classid NOT IN ('pg_constraint'::regclass, 'pg_statistic_ext'::regclass)
-           AND coalesce(c.relkind = 'v', true) AND coalesce(t.tgparentid = 0, true)
+           AND coalesce(c.relkind = 'v', true)
            AND (s.classid <> 'pg_attrdef'::regclass OR s.objid IN (SELECT oid FROM expression WHERE attgenerated <> 's'))
     )
     SELECT object, uses, holds_rows, remedy FROM answer ORDER BY place, object COLLATE "C"
@@ -193,8 +191,7 @@ BEGIN
         unfinished := (SELECT string_agg(format('%L of database %I', p.gid, p.database), ', ' ORDER BY p.database, p.gid)
                          FROM pg_prepared_xacts AS p
                         WHERE EXISTS (SELECT FROM pg_locks AS own JOIN pg_locks AS mark USING (virtualtransaction)
-                                       WHERE own.locktype = 'transactionid' AND own.transactionid = p.transaction
-                                         AND own.mode = 'ExclusiveLock' AND own.pid IS NULL AND mark.pid IS NULL
+                                       WHERE own.transactionid = p.transaction
                                          AND mark.locktype = 'advisory' AND mark.objsubid = 24346));
         IF unfinished IS NOT NULL THEN
             RAISE object_not_in_prerequisite_state USING

@@ -65,7 +65,7 @@ BEGIN
         'SET mark = CASE WHEN %2$s.snowflake_is_before_horizon(published.mark::bigint) '
         'THEN greatest(published.mark, excluded.mark) ELSE excluded.mark END, '
         'published_at = excluded.published_at '
-        'RETURNING ARRAY[mark::bigint::text, (SELECT mark FROM before)::bigint::text, '
+        'RETURNING ARRAY[mark::text, (SELECT mark FROM before)::text, '
         '(SELECT string_agg(format(''"%%s"'', server), '', '' ORDER BY server) FROM %1$s WHERE server ~ ''^[0-9]{10,}/'' %4$s)]',
         marks, own, name, (SELECT 'AND came_by IS NULL' FROM pg_attribute WHERE attrelid = marks AND attname = 'came_by'));
     IF is_owned THEN
@@ -197,18 +197,16 @@ BEGIN
               FROM %s.snowflake_read_marks($1))
         SELECT min(mark) FILTER (WHERE is_named) AS least,
                string_agg(server, ', ' ORDER BY server) AS listed,
-               array_agg(server) FILTER (WHERE is_named) AS named,
+               array_agg(server) AS servers,
                min(server) FILTER (WHERE is_named AND is_apart) AS apart,
                string_agg(server, ', ' ORDER BY server) FILTER (WHERE is_with_rows AND NOT is_named) AS not_named,
-               array_agg(came_by) FILTER (WHERE is_named AND is_with_rows) AS subscriptions
+               array_agg(came_by) AS subscriptions
           FROM present$query$, own)
         INTO seen USING marks, names, brings.subscriptions;
-    IF seen.listed IS NULL THEN
-        RETURN NULL;        -- nobody has published yet
-    END IF;
-    IF NOT names <@ coalesce(seen.named, '{}') THEN
+    -- while nobody has published, all of it is NULL: no condition below is true
+    IF NOT names <@ seen.servers THEN
         RAISE undefined_object USING
-            MESSAGE = format('there is no mark of server "%s"', (SELECT min(name) FROM unnest(names) AS name WHERE name <> ALL (coalesce(seen.named, '{}')))),
+            MESSAGE = format('there is no mark of server "%s"', (SELECT min(name) FROM unnest(names) AS name WHERE name <> ALL (seen.servers))),
             DETAIL = format('The table %s has those of: %s.', marks, seen.listed),
             HINT = 'Name servers as they are named where their marks are published.';
     END IF;
@@ -218,7 +216,7 @@ BEGIN
             DETAIL = format('Subscriptions that bring rows: %s. The mark came by another one.', coalesce(brings.listed, 'none')),
             HINT = format('Publish a mark of its own for each publication: snowflake_publish_mark(''NAME''), and TABLE %s, %s WHERE (server = ''NAME'').', relation, marks);
     END IF;
-    IF NOT brings.subscriptions <@ coalesce(seen.subscriptions, '{}') OR seen.not_named IS NOT NULL THEN
+    IF NOT brings.subscriptions <@ seen.subscriptions OR seen.not_named IS NOT NULL THEN
         RAISE invalid_parameter_value USING
             MESSAGE = format('table "%s" has rows of more servers than are named', class.relname),
             DETAIL = format('Servers named: %s. Others whose marks come with the rows: %s. Subscriptions that bring rows: %s.',

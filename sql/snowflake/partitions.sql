@@ -120,10 +120,10 @@ BEGIN
 
     -- A snapshot from before the lock does not show the partitions that
     -- another session has just made.
-    IF current_setting('transaction_isolation') NOT LIKE 'read %' AND EXISTS (
+    IF EXISTS (
             SELECT relid FROM pg_partition_tree(parent) WHERE parentrelid = parent
             EXCEPT
-            SELECT inhrelid FROM pg_inherits WHERE inhparent = parent) THEN
+            SELECT inhrelid FROM pg_inherits) THEN
         RAISE serialization_failure USING
             MESSAGE = 'could not serialize access due to partitions that were added concurrently',
             HINT = 'The transaction might succeed if retried.';
@@ -148,7 +148,7 @@ BEGIN
                     ELSE int8range(substring(bound.ends[1] FROM '-?\d+')::bigint,
                                    substring(bound.ends[2] FROM '-?\d+')::bigint) END)
       INTO existing, spans
-      FROM (SELECT c.oid::regclass AS partition,
+      FROM (SELECT c.oid AS partition,
                    regexp_match(pg_get_expr(c.relpartbound, c.oid),
                                 '^FOR VALUES FROM \((.*)\) TO \((.*)\)$') AS ends
               FROM pg_inherits AS i
@@ -239,7 +239,7 @@ BEGIN
         FOREACH statement IN ARRAY statements LOOP
             EXECUTE format('SELECT %s.snowflake_run_as_owner($1, $2)', own) USING parent, statement;
         END LOOP;
-        RETURN NEXT partition::regclass;
+        RETURN NEXT partition;
     END LOOP;
 EXCEPTION WHEN check_violation THEN
     GET STACKED DIAGNOSTICS message = MESSAGE_TEXT;

@@ -90,7 +90,7 @@ my @ROOMS = (
 					  . ' type_partitions shard_ops column_types',
 					qw(097_bound_names 067_partitioned_type 087_check 091_managed 101_states 099_owners 107_tables_come_and_go 035_audit 011_migration 014_layout_change
 					  101_marks_ways 103_marks_changes 083_other_servers 065_own_schema 042_monitoring 043_failures 038_uninstall 033_identity
-					  081_marks_subscriber 082_marks_stream 102_marks_hub 102_callers_settings 054_rekey 006_dump 031_sharded 034_capacity)
+					  080_marks_standby 081_marks_subscriber 082_marks_stream 102_marks_hub 102_callers_settings 054_rekey 006_dump 031_sharded 034_capacity)
 				]
 			],
 			[
@@ -231,6 +231,14 @@ my @EQUIVALENT = (
 	[
 		qr{^sql/snowflake/keys\.sql$}, qr/class\.owner::oid, c\.relowner/, qr/class\.owner, c\.relowner/,
 		'a regrole casts to oid by itself, and to no other type that pg_has_role() takes'
+	],
+	[
+		qr{^sql/snowflake/partitions\.sql$}, qr/relation\.owner::oid, /, qr/relation\.owner, /,
+		'a regrole casts to oid by itself, and to no other type that these functions of privileges take'
+	],
+	[
+		qr{^sql/snowflake/audit\.sql$}, qr/read_view.*relation::oid, column_name/, qr/relation, column_name/,
+		'who may read the view has all rights of its owner, as whom it is read, by its name'
 	],
 	[
 		qr{^sql/snowflake/keys\.sql$}, qr/d\.deptype = 'i'\)$/, qr/m\.attnum \)$/,

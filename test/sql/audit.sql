@@ -162,7 +162,7 @@ SELECT snowflake_audit(0, 'id');
 CREATE INDEX photos_url ON photos (url);
 SELECT snowflake_audit('photos_url', 'url');
 \echo :SQLSTATE
-SELECT snowflake_audit('photos', 'none');
+SELECT snowflake_audit('photos', 'relname');
 \echo :SQLSTATE
 SELECT snowflake_audit('photos', 'url');
 \echo :SQLSTATE
@@ -173,6 +173,7 @@ SELECT snowflake_audit('photos', 'id', '');
 SELECT snowflake_audit('photos', 'id', expected_shards => '1,x');
 \echo :SQLSTATE
 SELECT snowflake_audit('photos', 'id', expected_shards => '1,5-3');
+SELECT count(*) FROM snowflake_audit('photos', 'id', expected_shards => '1,3-3,1023');
 SELECT snowflake_audit('photos', 'id', expected_shards => '1,,3');
 SELECT snowflake_audit('photos', 'id', expected_shards => '0-1024');
 \echo :SQLSTATE

@@ -31,6 +31,8 @@ BEGIN
     END LOOP;
 END $$;
 CREATE VIEW by_cast AS SELECT id::timestamptz FROM ids;
+CREATE VIEW uses_last_before AS SELECT snowflake_last_before(at) FROM ids;
+CREATE VIEW uses_last_until AS SELECT snowflake_last_until(at) FROM ids;
 -- those that need no layout
 CREATE VIEW independent AS
 SELECT snowflake_timestamp(id, 'twitter'), snowflake_floor(at, 'twitter'), snowflake_nextval(), snowflake_to_base32(id) FROM ids;
@@ -91,8 +93,9 @@ CREATE VIEW days AS SELECT day(id), name FROM plain;
 CREATE VIEW names AS SELECT name FROM days;
 CREATE MATERIALIZED VIEW counts AS SELECT name, count(*) FROM names GROUP BY name;
 CREATE VIEW urls AS SELECT url FROM photos;
--- what is of another extension is shown, too
+-- what is of another extension is shown, too, and what only depends on this one
 ALTER EXTENSION plpgsql ADD VIEW days;
+ALTER INDEX plain_day DEPENDS ON EXTENSION snowflake;
 SELECT object, uses, remedy FROM found WHERE object !~ 'photos|young';
 ALTER EXTENSION plpgsql DROP VIEW days;
 
@@ -103,7 +106,8 @@ INSERT INTO photos (id) VALUES (snowflake_floor('2026-05-01Z'));
 SELECT object, holds_rows, remedy FROM found WHERE holds_rows IS NOT NULL;
 TRUNCATE photos, plain;
 SELECT object, holds_rows, remedy FROM found WHERE holds_rows IS NOT NULL;
-CREATE TABLE by_year (id bigint GENERATED ALWAYS AS IDENTITY, note text) PARTITION BY LIST (extract(year FROM snowflake_timestamp(id) AT TIME ZONE 'UTC'));
+CREATE TABLE by_year (gone integer, id bigint GENERATED ALWAYS AS IDENTITY, twice bigint GENERATED ALWAYS AS (id * 2) STORED, note text) PARTITION BY LIST (extract(year FROM snowflake_timestamp(id) AT TIME ZONE 'UTC'));
+ALTER TABLE by_year DROP gone;
 SELECT object, holds_rows, remedy FROM found WHERE object ~ 'by_year';
 CREATE TABLE by_year_any PARTITION OF by_year DEFAULT;
 INSERT INTO by_year (note) VALUES ('a row');
@@ -122,9 +126,63 @@ SELECT object, holds_rows, remedy FROM found WHERE object ~ 'far';
 CREATE TABLE clicks (id snowflake) PARTITION BY RANGE (id);
 SELECT * FROM found WHERE object ~ 'clicks';
 CREATE TABLE clicks_2026 PARTITION OF clicks FOR VALUES FROM (snowflake_floor('2026-01-01Z')) TO (snowflake_floor('2027-01-01Z'));
-CREATE TABLE numbers (id bigint DEFAULT snowflake_shard(snowflake_lastval())) PARTITION BY RANGE (id);
+CREATE TABLE numbers (id bigint DEFAULT snowflake_shard(snowflake_lastval()), other bigint DEFAULT snowflake_nextval(), third snowflake) PARTITION BY RANGE (id);
 CREATE TABLE numbers_0 PARTITION OF numbers FOR VALUES FROM (0) TO (10);
-SELECT * FROM found WHERE object ~ 'clicks|numbers';
+CREATE TABLE minted (id bigint DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
+CREATE TABLE minted_0 PARTITION OF minted FOR VALUES FROM (0) TO (10);
+SELECT * FROM found WHERE object ~ 'clicks|numbers|minted';
+
+-- A partition's own default is shown, whatever that of the table, and that of a table with a column of the same name.
+ALTER TABLE photos ALTER kind SET DEFAULT 7;
+ALTER TABLE photos_0 ALTER kind SET DEFAULT snowflake_shard(5);
+CREATE TABLE apart (kind integer DEFAULT snowflake_shard(5), twice integer GENERATED ALWAYS AS (kind * 2) STORED);
+CREATE STATISTICS apart ON kind, twice FROM apart;
+SELECT object, uses, remedy FROM found WHERE object ~ '(column|statistics) ';
+
+-- Objects of different catalogs may have the same oid.  So have these.
+CREATE TABLE stranger (id bigint DEFAULT 5, n bigint CONSTRAINT positive CHECK (n > 0)) PARTITION BY RANGE (id);
+CREATE STATISTICS strange ON id, n FROM stranger;
+CREATE TRIGGER strange BEFORE UPDATE ON stranger FOR EACH ROW EXECUTE FUNCTION note();
+CREATE VIEW strange AS SELECT 1;
+CREATE MATERIALIZED VIEW stored_strange AS SELECT 1;
+CREATE TABLE before AS SELECT * FROM found;
+BEGIN;
+UPDATE pg_attrdef SET oid = 'days'::regclass WHERE adrelid = 'photos'::regclass AND pg_get_expr(adbin, adrelid) = '7';
+UPDATE pg_attrdef SET oid = 'names'::regclass WHERE adrelid = 'apart'::regclass AND pg_get_expr(adbin, adrelid) = '(kind * 2)';
+UPDATE pg_constraint SET oid = 'days'::regclass WHERE conname = 'positive';
+UPDATE pg_statistic_ext SET oid = 'days'::regclass WHERE stxname = 'strange';
+UPDATE pg_trigger SET oid = 'days'::regclass WHERE tgname = 'strange';
+UPDATE pg_rewrite SET oid = (SELECT oid FROM pg_attrdef WHERE adrelid = 'apart'::regclass AND adnum = 1) WHERE ev_class = 'strange'::regclass;
+-- with what refers to them
+CREATE TEMP TABLE moved AS SELECT 'pg_policy'::regclass AS catalog, (SELECT oid FROM pg_policy WHERE polname = 'past') AS old, 'stranger'::regclass::oid AS new
+ UNION ALL SELECT 'pg_statistic_ext', (SELECT oid FROM pg_statistic_ext WHERE stxname = 'photos_shards'), 'stored_strange'::regclass
+ UNION ALL SELECT 'pg_proc', 'snowflake_to_base32(bigint)'::regprocedure, 'days'::regclass
+ UNION ALL SELECT 'pg_operator', min(oid), 'days'::regclass FROM pg_operator WHERE 'snowflake_instant'::regtype IN (oprleft, oprright);
+UPDATE pg_policy SET oid = new FROM moved WHERE catalog = 'pg_policy'::regclass AND oid = old;
+UPDATE pg_statistic_ext SET oid = new FROM moved WHERE catalog = 'pg_statistic_ext'::regclass AND oid = old;
+UPDATE pg_proc SET oid = new FROM moved WHERE catalog = 'pg_proc'::regclass AND oid = old;
+UPDATE pg_operator SET oid = new FROM moved WHERE catalog = 'pg_operator'::regclass AND oid = old;
+UPDATE pg_depend SET objid = new FROM moved WHERE classid = catalog AND objid = old;
+-- members and references
+INSERT INTO pg_depend (classid, objid, objsubid, refclassid, refobjid, refobjsubid, deptype)
+SELECT 'pg_ts_config'::regclass, object, 0, 'pg_extension'::regclass, oid, 0, 'e' FROM pg_extension, unnest(ARRAY['days'::regclass::oid, 'day'::regproc, 'date'::regtype]) AS object WHERE extname = 'snowflake'
+UNION ALL
+SELECT 'pg_class'::regclass, 'names'::regclass, 0, 'pg_ts_config'::regclass, oid, 0, 'e' FROM pg_extension WHERE extname = 'snowflake'
+UNION ALL
+SELECT 'pg_attrdef'::regclass, oid, 0, 'pg_ts_config'::regclass, adrelid, 1, 'a' FROM pg_attrdef WHERE adrelid = 'photos'::regclass
+UNION ALL
+SELECT 'pg_ts_config'::regclass, oid, 0, 'pg_class'::regclass, adrelid, 1, 'a' FROM pg_attrdef WHERE adrelid = 'photos'::regclass
+UNION ALL
+SELECT 'pg_attrdef'::regclass, oid, 0, 'pg_ts_config'::regclass, 'snowflake_nextval()'::regprocedure, 0, 'n' FROM pg_attrdef WHERE adrelid = 'numbers'::regclass
+UNION ALL
+SELECT 'pg_ts_config'::regclass, oid, 0, 'pg_proc'::regclass, 'snowflake_nextval()'::regprocedure, 0, 'n' FROM pg_attrdef WHERE adrelid = 'numbers'::regclass
+UNION ALL
+SELECT 'pg_class'::regclass, 'strange'::regclass, 0, 'pg_ts_config'::regclass, 'day'::regproc, 0, 'n';
+(TABLE found EXCEPT ALL TABLE before) UNION ALL (TABLE before EXCEPT ALL TABLE found);
+ROLLBACK;
+DROP TABLE before, stranger CASCADE;
+DROP VIEW strange;
+DROP MATERIALIZED VIEW stored_strange;
 
 -- With the same layout there is nothing to accept.
 SELECT * FROM snowflake_accept_layout();
@@ -134,7 +192,7 @@ SELECT * FROM snowflake_accept_layout(NULL);
 
 DROP VIEW found;
 SET client_min_messages = warning;
-DROP TABLE photos, plain, by_year, far, clicks, numbers CASCADE;
+DROP TABLE photos, plain, by_year, far, clicks, numbers, minted, apart CASCADE;
 RESET client_min_messages;
 DROP SERVER nowhere;
 DROP FOREIGN DATA WRAPPER nowhere;

@@ -81,6 +81,9 @@ SELECT * FROM snowflake_make_partitions('steps', '2026-01-02', '2026-01-16', '1 
 SELECT * FROM snowflake_make_partitions('steps', '2026-01-16 06:00', '2026-01-18 06:00', '1 day');
 SELECT * FROM snowflake_make_partitions('steps', '2026-02-01', '2026-02-01 00:01:30', '30 seconds');
 SELECT * FROM snowflake_make_partitions('steps', '2026-03-01', '2026-03-01 00:00:00.006', '2 ms');
+SELECT * FROM snowflake_make_partitions('steps', '2026-04-01 06:00', '2026-04-02', '18 hours');
+SELECT * FROM snowflake_make_partitions('steps', '2026-04-03 00:00:30', '2026-04-03 00:01', '30 seconds');
+SELECT * FROM snowflake_make_partitions('steps', '2026-04-04 00:00:00.5', '2026-04-04 00:00:01', '500 ms');
 SELECT count(*), count(DISTINCT bounds) FROM bounds WHERE parent = 'steps'::regclass;
 
 -- names that would be too long do not run into one another, nor are letters cut in two
@@ -103,6 +106,20 @@ CREATE TABLE "My Ids"."Pho'tos" (tenant int, "The Id" snowflake) PARTITION BY LI
 CREATE TABLE "My Ids"."te%nant" PARTITION OF "My Ids"."Pho'tos" FOR VALUES IN (1) PARTITION BY RANGE ("The Id");
 SELECT * FROM snowflake_make_partitions('"My Ids"."te%nant"', '2026-01-01', '2026-01-02', '1 day');
 INSERT INTO "My Ids"."Pho'tos" VALUES (1, snowflake_floor('2026-01-01 12:00')) RETURNING tableoid::regclass;
+
+-- beside a partition that has partitions, and one whose detaching is not complete: the server takes none in its place
+CREATE TABLE nested (id snowflake) PARTITION BY RANGE (id);
+CREATE TABLE nested_early PARTITION OF nested FOR VALUES FROM (MINVALUE) TO (0) PARTITION BY RANGE (id);
+CREATE TABLE nested_early_all PARTITION OF nested_early DEFAULT;
+CREATE TABLE leaving PARTITION OF nested FOR VALUES FROM (snowflake_floor('2026-01-01')) TO (snowflake_floor('2026-01-02'));
+UPDATE pg_inherits SET inhdetachpending = true WHERE inhrelid = 'leaving'::regclass;
+ALTER TABLE ONLY nested ALTER id SET STATISTICS 5;
+\set VERBOSITY terse
+SELECT * FROM snowflake_make_partitions('nested', '2026-01-01', '2026-01-03', '1 day');
+\set VERBOSITY default
+ALTER TABLE nested DETACH PARTITION leaving FINALIZE;
+SELECT * FROM snowflake_make_partitions('nested', '2026-01-01', '2026-01-04', '1 day');
+DROP TABLE nested, leaving;
 
 -- a domain
 CREATE DOMAIN photo_id AS snowflake CHECK (VALUE >= 0);
@@ -180,7 +197,22 @@ DELETE FROM full_photos;
 DROP TABLE full_comments;
 DROP VIEW anatomy;
 
--- readers and writers go on meanwhile
+-- the access method is that of each new table
+CREATE ACCESS METHOD heap2 TYPE TABLE HANDLER heap_tableam_handler;
+CREATE TABLE methods (id snowflake) PARTITION BY RANGE (id);
+SET default_table_access_method = heap2;
+SELECT snowflake_make_partitions('methods', '2026-01-01', '2026-01-02', '1 day');
+SELECT amname FROM pg_class AS c JOIN pg_am AS a ON a.oid = c.relam WHERE c.oid = 'methods_20260101'::regclass;
+RESET default_table_access_method;
+DROP TABLE methods;
+DROP ACCESS METHOD heap2;
+
+-- readers and writers go on meanwhile, and others who make partitions wait, even where there is nothing to make
+BEGIN;
+SELECT * FROM snowflake_make_partitions('photos', '2026-01-01', '2026-02-01', '1 month');
+SELECT DISTINCT mode FROM pg_locks
+ WHERE relation = 'photos'::regclass AND mode NOT IN ('AccessShareLock') ORDER BY mode;
+ROLLBACK;
 BEGIN;
 SELECT * FROM snowflake_make_partitions('photos', '2026-07-01', '2026-08-01', '1 month');
 SELECT DISTINCT mode FROM pg_locks
@@ -245,6 +277,8 @@ SELECT snowflake_make_partitions('photos', '2026-01-01', 'infinity', '1 day');
 SELECT snowflake_make_partitions('photos', NULL, '2026-01-02', '1 day');
 \echo :SQLSTATE
 SELECT snowflake_make_partitions(NULL, '2026-01-01', '2026-01-02', '1 day');
+SELECT snowflake_make_partitions('photos', '2026-01-01', NULL, '100 years');
+SELECT snowflake_make_partitions('photos', '2026-01-01', '2026-01-02', NULL);
 SELECT snowflake_make_partitions('photos', '2300-01-01', '2300-01-02', '1 day');
 \echo :SQLSTATE
 SELECT snowflake_make_partitions(0, '2026-01-01', '2026-01-02', '1 day');
@@ -269,8 +303,13 @@ SELECT snowflake_make_partitions('ints', '2026-01-01', '2026-01-02', '1 day');
 CREATE TABLE times (at timestamptz) PARTITION BY RANGE (at);
 SELECT snowflake_make_partitions('times', '2026-01-01', '2026-01-02', '1 day');
 
--- somebody else's table
+-- somebody else's table, and a default partition of another table
 CREATE ROLE regress_snowflake_other;
+CREATE TABLE theirs (id snowflake) PARTITION BY RANGE (id);
+CREATE TABLE theirs_rest PARTITION OF theirs DEFAULT;
+ALTER TABLE theirs_rest OWNER TO regress_snowflake_other;
+SELECT snowflake_make_partitions('days', '2026-04-01', '2026-04-02', '1 day');
+DROP TABLE theirs;
 GRANT ALL ON photos TO regress_snowflake_other;
 SET ROLE regress_snowflake_other;
 SELECT snowflake_make_partitions('photos', '2029-01-01', '2029-02-01', '1 month');

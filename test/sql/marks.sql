@@ -16,6 +16,7 @@ SELECT snowflake_publish_mark('paris');
 SELECT snowflake_least_mark('photos', '{paris}');
 \echo :SQLSTATE
 SELECT snowflake_publish_mark('paris', 0::regclass);
+SELECT snowflake_least_mark('photos', '{paris}', 0::regclass);
 CREATE TABLE snowflake_marks (server text PRIMARY KEY, mark bigint NOT NULL, published_at timestamptz NOT NULL);
 
 -- Without a mark, nothing is known
@@ -86,6 +87,74 @@ EXECUTE publish;
 SELECT count(*) FROM snowflake_marks WHERE server = 'lima';
 DELETE FROM snowflake_marks WHERE server = 'lima';
 DROP SCHEMA "More Marks" CASCADE;
+
+-- What the least mark is, by the tables that subscriptions bring, with their states, and by the marks
+-- that came.  Nothing connects: rows are put into the catalog by hand.  (Real ones are in
+-- test/t/101_marks_ways.pl and the next ones.)
+BEGIN;
+SET LOCAL client_min_messages = error;
+CREATE SUBSCRIPTION regress_snowflake_a CONNECTION 'dbname=nowhere' PUBLICATION nothing WITH (connect = false, slot_name = NONE);
+CREATE SUBSCRIPTION "regress_snowflake b" CONNECTION 'dbname=nowhere' PUBLICATION nothing WITH (connect = false, slot_name = NONE);
+SET LOCAL client_min_messages = notice;
+CREATE TABLE small_photos () INHERITS (photos);
+CREATE TABLE root (id snowflake) PARTITION BY RANGE (id);
+CREATE TABLE leaf PARTITION OF root DEFAULT;
+CREATE TABLE other (id snowflake, by oid, made_by oid GENERATED ALWAYS AS (by) STORED);
+CREATE TABLE came (server text PRIMARY KEY, mark bigint, published_at timestamptz, by oid, came_by oid GENERATED ALWAYS AS (by) STORED);
+CREATE TABLE not_generated (server text PRIMARY KEY, mark bigint, by oid, came_by oid, made_by oid GENERATED ALWAYS AS (by) STORED);
+CREATE FUNCTION subscription(place text) RETURNS oid LANGUAGE sql AS $$ SELECT oid FROM pg_subscription WHERE subname ~ ('^regress_snowflake.' || place || '$') $$;
+CREATE FUNCTION answer(relation regclass, brought text, came text, named text[], marks regclass) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    detail text;
+BEGIN
+    DELETE FROM pg_subscription_rel;
+    INSERT INTO pg_subscription_rel (srsubid, srrelid, srsubstate) SELECT subscription(m[1]), m[2]::regclass, m[3]::"char" FROM regexp_matches(brought, '(\w) (\w+) (\w)', 'g') AS m;
+    EXECUTE format('TRUNCATE %s', marks);
+    EXECUTE format('INSERT INTO %s (server, mark, by) SELECT m[1], m[2]::bigint, subscription(m[3]) FROM regexp_matches($1, $2, $3) AS m', marks) USING came, '(\w+) (\d+) (\S)', 'g';
+    RETURN snowflake_least_mark(relation, named, marks);
+EXCEPTION WHEN OTHERS THEN
+    GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL;
+    RETURN concat_ws(' / ', SQLSTATE, SQLERRM, nullif(detail, ''));
+END
+$$;
+SELECT n, answer(relation, brought, came, named, marks) FROM (VALUES
+    -- no subscription
+    (1, 'photos', '', 'paris 10 -', '{paris}'::text[], 'came'),
+    (2, 'photos', '', 'paris 10 -, tokyo 20 -', '{tokyo,paris,NULL}', 'came'),
+    (3, 'photos', '', '', '{paris}', 'came'),
+    (4, 'photos', '', 'paris 10 -', '{quito,paris,lima}', 'came'),
+    (5, 'photos', '', 'paris 10 -', '{paris}', 'not_generated'),
+    -- one that brings rows, and marks
+    (11, 'photos', 'a photos r, a came r', 'paris 10 a', '{paris}', 'came'),
+    (12, 'photos', 'a photos d, a came r', 'paris 10 a', '{paris}', 'came'),
+    (13, 'photos', 'a photos r, a came d', 'paris 10 a', '{paris}', 'came'),
+    (14, 'photos', 'a photos r, a came r, a other d', 'paris 10 a', '{paris}', 'came'),
+    (15, 'photos', 'a photos r, a came r', 'paris 10 a, here 5 -', '{paris}', 'came'),
+    (16, 'photos', 'a photos r, a came r', 'paris 10 a, here 5 -', '{paris,here}', 'came'),
+    (17, 'photos', 'a photos r, a came r', 'paris 10 a', NULL, 'came'),
+    (18, NULL, 'a photos r, a came r', 'paris 10 a', '{paris}', 'came'),
+    (19, 'photos', 'a photos r', 'paris 10 -', '{paris}', 'came'),
+    (20, 'photos', 'a photos r, a not_generated r', 'paris 10 -', '{paris}', 'not_generated'),
+    (21, 'photos', 'a not_generated r', 'paris 10 -', '{paris}', 'not_generated'),
+    -- by way of a child, a partition, or what it is a partition of
+    (31, 'photos', 'a small_photos r, a came r', 'paris 10 a', '{paris}', 'came'),
+    (32, 'photos', 'a small_photos d, a came r', 'paris 10 a', '{paris}', 'came'),
+    (33, 'root', 'a leaf d, a came r', 'paris 10 a', '{paris}', 'came'),
+    (34, 'leaf', 'a root d, a came r', 'paris 10 a', '{paris}', 'came'),
+    (35, 'photos', 'a leaf r, a came d', 'paris 10 -', '{paris}', 'came'),
+    -- two
+    (41, 'photos', 'a photos r, a came r, b photos r, b came r', 'paris 10 a, tokyo 20 b', '{paris,tokyo}', 'came'),
+    (42, 'photos', 'a photos r, a came r, b photos r, b came r', 'paris 10 a, tokyo 20 b', '{paris}', 'came'),
+    (43, 'photos', 'a photos r, a came r, b photos r, b came r', 'paris 10 a', '{paris}', 'came'),
+    (44, 'photos', 'a photos r, a came r, b small_photos r', 'paris 10 a', '{paris}', 'came'),
+    (45, 'photos', 'a photos r, a came r, b other r', 'paris 10 a', '{paris}', 'came'),
+    (46, 'photos', 'a photos r, a came r, b came d', 'paris 10 a, tokyo 5 b', '{paris}', 'came'),
+    (47, 'photos', 'a photos r, a came r, b came r', 'paris 10 b, lima 20 b', '{paris,lima}', 'came')) AS s (n, relation, brought, came, named, marks) ORDER BY n;
+-- a mark that came is none of this server's
+DELETE FROM snowflake_marks WHERE server ~ '/';
+INSERT INTO came (server, mark, by) VALUES ('1234567890/elsewhere', 5, subscription('a'));
+SELECT snowflake_publish_mark(marks => marks) > 0 AS alone FROM unnest('{snowflake_marks,came}'::regclass[]) AS marks;
+ROLLBACK;
 
 -- Who may write the table publishes, who may read it reads: the functions have the
 -- rights of the caller.

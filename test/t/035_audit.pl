@@ -53,6 +53,34 @@ $standby->safe_psql('postgres', q{SELECT pg_cancel_backend(pid) FROM pg_stat_act
 ok(!finish_session($running), 'it ends when it is cancelled');
 like($running->{err}, qr/canceling statement due to user request/, 'for that reason');
 
+# --- when it tells how far it is: beside a table of one block, others whose files are made longer
+# --- without data.  Portions are of 1024 blocks, and steps of 2048 or more: 20 at most
+
+my %notices = (2048 => 0, 2049 => 2, 3072 => 2, 61459 => 20);
+for my $blocks (keys %notices)
+{
+	$primary->safe_psql('postgres', <<"SQL");
+CREATE TABLE large_$blocks (id snowflake, is_first boolean) PARTITION BY LIST (is_first);
+CREATE TABLE large_${blocks}_1 PARTITION OF large_$blocks FOR VALUES IN (true);
+CREATE TABLE large_${blocks}_2 PARTITION OF large_$blocks FOR VALUES IN (false);
+INSERT INTO large_$blocks VALUES (snowflake_nextval(), true), (snowflake_nextval(), false);
+SQL
+}
+my %path = map { $_ => $primary->safe_psql('postgres', "SELECT pg_relation_filepath('large_${_}_2')") } keys %notices;
+my $block_size = $primary->safe_psql('postgres', 'SHOW block_size');
+$primary->stop;
+truncate($primary->data_dir . "/$path{$_}", $_ * $block_size) or die "$path{$_}: $!" for keys %notices;
+$primary->start;
+for my $blocks (sort { $a <=> $b } keys %notices)
+{
+	my ($status, $out, $err) = $primary->psql('postgres', "SELECT ids FROM snowflake_audit('large_$blocks', 'id') WHERE finding = 'all ids'");
+	my @done = $err =~ /NOTICE:  audited (\d+) of ${\($blocks + 1)} blocks/g;
+
+	is("$status $out", '0 2', "$blocks blocks: all is read");
+	is(scalar(@done), $notices{$blocks}, "$blocks blocks: so many notices");
+	is($done[-1] // $blocks + 1, $blocks + 1, "$blocks blocks: the last one tells that all is done");
+}
+
 # --- the ids that two servers have, as the page shows
 
 my ($compare) = map { $_->[1] } grep { $_->[0] eq 'sh' } fenced_blocks(page_text('doc/audit.md'));
