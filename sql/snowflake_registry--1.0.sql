@@ -258,16 +258,16 @@ BEGIN ATOMIC
     WITH locks AS (
         SELECT l.pid, l.virtualtransaction, l.mode, l.granted, l.relation
           FROM pg_locks AS l
-         WHERE l.locktype = 'relation' AND l.pid IS DISTINCT FROM pg_backend_pid()
+         WHERE l.locktype = 'relation' AND l.mode <> 'SIReadLock' AND l.pid IS DISTINCT FROM pg_backend_pid()
            AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
            AND l.relation IN ('@extschema@.snowflake_registry_state'::regclass, '@extschema@.snowflake_registry_holders'::regclass,
                               '@extschema@.snowflake_registry_shards'::regclass)
     ), lockers AS (
-        SELECT l.pid, l.virtualtransaction, bool_or(l.granted) AS has_one, max(l.mode) FILTER (WHERE NOT l.granted) AS waits_for
+        SELECT l.pid, l.virtualtransaction, bool_or(l.granted) AS has_one, max(l.mode) AS waits_for
           FROM locks AS l
          WHERE CASE WHEN NOT l.granted THEN l.mode NOT IN ('ExclusiveLock', 'AccessShareLock', 'RowShareLock', 'RowExclusiveLock')
                     ELSE l.mode <> 'AccessShareLock'
-                         OR EXISTS (SELECT FROM locks AS w WHERE w.relation = l.relation AND NOT w.granted AND w.mode = 'AccessExclusiveLock') END
+                         OR EXISTS (SELECT FROM locks AS w WHERE w.relation = l.relation AND w.mode = 'AccessExclusiveLock') END
          GROUP BY l.pid, l.virtualtransaction
     )
     SELECT l.pid,
@@ -283,8 +283,8 @@ BEGIN ATOMIC
                             CASE WHEN l.has_one THEN '' ELSE ', and waits for ' || l.waits_for END) END
       FROM lockers AS l
       LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
-      LEFT JOIN pg_locks AS own ON l.pid IS NULL AND own.pid IS NULL AND own.locktype = 'transactionid' AND own.virtualtransaction = l.virtualtransaction
-      LEFT JOIN pg_prepared_xacts AS x ON x.transaction = own.transactionid AND x.database = current_database()
+      LEFT JOIN pg_locks AS own ON own.pid IS NULL AND own.locktype = 'transactionid' AND own.virtualtransaction = l.virtualtransaction
+      LEFT JOIN pg_prepared_xacts AS x ON x.transaction = own.transactionid
      ORDER BY a.xact_start, l.pid;
 END;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_lockers() IS 'who hinders a call from locking the registry';
@@ -327,7 +327,7 @@ BEGIN
     FOR seconds IN 1..2 LOOP
         BEGIN
             FOREACH part IN ARRAY ARRAY['state', 'holders', 'shards'] LOOP
-                PERFORM set_config('lock_timeout', greatest(extract(epoch FROM began + seconds * interval '1750 ms' - clock_timestamp()) * 1000, 1)::int::text, true);
+                PERFORM set_config('lock_timeout', greatest(extract(epoch FROM began + seconds * interval '1750 ms' - clock_timestamp()) * 1000, 1)::text, true);
                 EXECUTE format('LOCK TABLE %s.snowflake_registry_%s IN EXCLUSIVE MODE', own, part);
             END LOOP;
             FOR part IN SELECT c.relname FROM pg_class AS c
@@ -431,7 +431,7 @@ END;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_longest(@extschema@.snowflake_registry_state)
     IS 'how long a lease can last that the registry has forgotten';
 
--- What each function does first: it waits for its turn, and fences a registry
+-- What each function does first when it has the registry's lock: it fences a registry
 -- that was put back.  Gives the state.
 CREATE FUNCTION @extschema@.snowflake_registry_enter(OUT state @extschema@.snowflake_registry_state)
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -444,7 +444,6 @@ DECLARE
     rows   bigint;
     mine   record;             -- the row that this registry wrote, if there is one
 BEGIN
-    EXECUTE format('SELECT %s.snowflake_registry_lock()', own);
     EXECUTE format('SELECT %1$s.snowflake_registry_place(), %1$s.snowflake_registry_traces()', own) INTO here, traces;
     EXECUTE format('SELECT * FROM %1$s.snowflake_registry_state AS s '
                    ' WHERE s.writer = s.xmin AND s.place = $1 AND $2 <@ s.traces AND (SELECT count(*) FROM %1$s.snowflake_registry_state) = 1', own)
@@ -462,7 +461,6 @@ BEGIN
     EXECUTE format('SELECT number, place FROM %s.snowflake_registry_state AS s WHERE s.writer = s.xmin LIMIT 1', own) INTO mine;
     IF rows = 0 THEN
         state := ROW(right(replace(gen_random_uuid()::text, '-', ''), 16), false, NULL, NULL, '-infinity', '0', '1 day', 1024, 0, here, traces, NULL);
-        EXECUTE format('SELECT %s.snowflake_registry_leave_file()', own);
         EXECUTE format('SELECT %s.snowflake_registry_write($1)', own) USING state;
         RETURN;
     END IF;
@@ -477,7 +475,7 @@ BEGIN
                         ELSE 'A dump brought its state.' END;
 END
 $$;
-COMMENT ON FUNCTION @extschema@.snowflake_registry_enter() IS 'wait for the registry''s lock, and fence a registry that was put back';
+COMMENT ON FUNCTION @extschema@.snowflake_registry_enter() IS 'fence a registry that was put back';
 SELECT @extschema@.snowflake_registry_enter() IS NOT NULL AS made;
 
 -- What a call for leases, or a release, proves that this registry has forgotten.
@@ -758,11 +756,9 @@ BEGIN
         EXECUTE format('SELECT %1$s.snowflake_registry_write(r) FROM %1$s.snowflake_registry_state AS r', own);
     END IF;
     RETURN QUERY SELECT 'accepted', NULL::int, NULL::timestamptz, now, reg.number;
-    IF lost.lost_what IS NOT NULL THEN
-        RETURN QUERY EXECUTE format('SELECT ''lost'', l.shard, l.lease_from, l.lease_until, %s.snowflake_registry_words(l.what) '
-                                    '  FROM unnest($1, $2, $3, $4) AS l (shard, lease_from, lease_until, what)', own)
-            USING lost.lost_shards, lost.lost_from, lost.lost_until, lost.lost_what;
-    END IF;
+    RETURN QUERY EXECUTE format('SELECT ''lost'', l.shard, l.lease_from, l.lease_until, %s.snowflake_registry_words(l.what) '
+                                '  FROM unnest($1, $2, $3, $4) AS l (shard, lease_from, lease_until, what)', own)
+        USING lost.lost_shards, lost.lost_from, lost.lost_until, lost.lost_what;
 END
 $$;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_admit(text, @extschema@.snowflake_registry_caller, @extschema@.snowflake_registry_state,
@@ -781,7 +777,7 @@ BEGIN ATOMIC
         SELECT c.shard, c.claimed_from, c.claimed_until FROM unnest(held, held_from, held_until) AS c (shard, claimed_from, claimed_until)
          UNION ALL
         SELECT s.shard, NULL, NULL FROM @extschema@.snowflake_registry_shards AS s
-         WHERE is_again AND s.holder = (caller).holder AND s.shard <> ALL (held)
+         WHERE s.holder = (caller).holder AND s.shard <> ALL (held)
     ), renewed AS (
         UPDATE @extschema@.snowflake_registry_shards AS s
            SET lease_from = greatest(s.lease_from, c.claimed_from),
@@ -1124,7 +1120,7 @@ BEGIN
                    'longest_lease = greatest(r.longest_lease, $3), first_unused = $4, is_open = true', own)
       USING layout, last_shard, longest_lease, reg.first_unused;
     EXECUTE format('SELECT f.* FROM %1$s.snowflake_registry_state AS r CROSS JOIN LATERAL %1$s.snowflake_registry_fence_until(r, $1, $2) AS f', own)
-       INTO reg USING clock_timestamp() + longest_lease, 'Somebody has opened it.'::text;
+       INTO reg USING clock_timestamp() + longest_lease, 'Somebody has opened it.';
     EXECUTE format('CREATE OR REPLACE VIEW %1$s.snowflake_registry_in_use AS '
                    'SELECT l.shard, l.host, l.lease_until FROM %1$s.snowflake_registry_leases AS l WHERE l.time_left > interval ''0''', own);
     EXECUTE format('COMMENT ON VIEW %s.snowflake_registry_in_use IS %L', own,
@@ -1155,7 +1151,7 @@ BEGIN
     END IF;
     EXECUTE format('SELECT f.not_before FROM %1$s.snowflake_registry_state AS r CROSS JOIN LATERAL '
                    '%1$s.snowflake_registry_fence_until(r, clock_timestamp() + coalesce($1, %1$s.snowflake_registry_longest(r)), $2) AS f', own)
-       INTO ends USING longest_lease, 'Somebody asked for it.'::text;
+       INTO ends USING longest_lease, 'Somebody asked for it.';
     RETURN ends;
 END
 $$;
@@ -1348,7 +1344,7 @@ DECLARE
     function regprocedure;
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA %s TO %s', own, role);
-    FOR function IN EXECUTE format('SELECT %s.snowflake_registry_functions($1)', own) USING '_(lease|release)$'::text LOOP
+    FOR function IN EXECUTE format('SELECT %s.snowflake_registry_functions($1)', own) USING '_(lease|release)$' LOOP
         EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', function, role);
     END LOOP;
 END

@@ -20,7 +20,7 @@ my @ROOMS = (
 		leases => [
 			[
 				qw(sql/snowflake_registry--*.sql) => [
-					'registry', qw(097_bound_names 078_registry_rights 077_registry_put_back 076_reserved_shards 060_leases 092_confirmed_fence 061_lease_places
+					'registry registry_edges', qw(078_registry_lockers 077_registry_traces 097_bound_names 078_registry_rights 077_registry_put_back 076_reserved_shards 060_leases 092_confirmed_fence 061_lease_places
 					  074_leaving 075_no_wait 079_put_back_replayed 106_states_in_time 100_rights 063_leases_page)
 				]
 			],

@@ -213,7 +213,7 @@ DO $$ BEGIN
     EXECUTE replace(pg_get_functiondef('snowflake_registry_lease_shards'::regproc), 'held'''', s.shard', 'held'''', s.shard + 5000');
     -- what the server brings is another registry's
     EXECUTE replace(pg_get_functiondef('snowflake_registry_prove'::regproc), 'lost_what IS NOT NULL', 'false');
-    EXECUTE replace(pg_get_functiondef('snowflake_registry_admit'::regproc), 'lost.lost_what IS NOT NULL', 'false');
+    EXECUTE replace(pg_get_functiondef('snowflake_registry_admit'::regproc), 'lease_until, what)''', 'lease_until, what) WHERE false''');
 END $$;
 SQL
 for my $case (

@@ -166,7 +166,8 @@ sub all_fail_now
 {
 	my ($name) = @_;
 	my %failed = map { $_ => start_session($node, "\\set VERBOSITY verbose\nSET statement_timeout = '60s';\nSELECT snowflake_registry_$_") }
-	  "open('1 h')", 'fence()', "unfence('1 h')", "limit('1 h', 5)", "reserve(3, 'me')", 'unreserve(3)', 'revoke(3)';
+	  "open('1 h')", 'fence()', "unfence('1 h')", "limit('1 h', 5)", "reserve(3, 'me')", 'unreserve(3)', 'revoke(3)',
+	  "release('two', 0, 1, 0, 'host', 'epoch=x', 7, NULL, '{}', '{}')";
 
 	for my $call (sort keys %failed)
 	{
@@ -253,6 +254,10 @@ sub call_with
 
 for my $text (qw(holder host layout registry))
 {
+	my %release = (holder => "'long'", host => "'host'", layout => "'epoch=x'", registry => 'NULL', $text => "repeat('x', 9000)");
+
+	fails_as('others', "SELECT snowflake_registry_release($release{holder}, 0, 1, 0, $release{host}, $release{layout}, 7, $release{registry}, '{}', '{}')",
+		qr/22023: the call of the snowflake registry is not valid\n.*$text \D*9000/, "a long $text, in a release");
 	fails_as('others', call_with($text => "repeat('x', 9000)"), qr/22023: the call of the snowflake registry is not valid\n.*$text \D*9000/, "a long $text");
 }
 # a length that is as long as one minute to those who compare, and 525 days to those who add
