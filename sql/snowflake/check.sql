@@ -56,7 +56,7 @@ BEGIN
     minters := ARRAY[format('%s.snowflake_nextval()', own)::regprocedure, format('%s.snowflake_nextval(integer)', own)::regprocedure];
 
     -- The library, and the layout.
-    SELECT NULL::text AS name, NULL::timestamptz AS expires_at INTO layout;
+    SELECT NULL AS name INTO layout;
     BEGIN
         EXECUTE format('SELECT * FROM %s.snowflake_layouts() WHERE in_use', own) INTO layout;
         IF layout.name IS NULL THEN
@@ -72,7 +72,7 @@ BEGIN
     END;
 
     IF layout.name IS NOT NULL THEN
-        own_shards := current_setting('snowflake.shards', true);
+        own_shards := current_setting('snowflake.shards');
         IF has_function_privilege(format('%s.snowflake_horizon()', own), 'EXECUTE') THEN
             EXECUTE format('SELECT to_jsonb(h) FROM %s.snowflake_horizon() AS h', own) INTO status;
             latest := greatest(latest, (status->>'horizon')::timestamptz);
@@ -144,19 +144,21 @@ BEGIN
                          FROM pg_class AS c WHERE c.relkind = 'S' AND c.relname ~ '^snowflake_shard_[0-9]+$')
         SELECT 'shards', 'error', format('shard %s is that of sequence %s, and of %s, so ids repeat', p.shard, p.name, coalesce('sequence ' || same.name, '"snowflake.shards"')),
                'Give one of them another shard: SELECT snowflake_plain_setup(layout, shards); or change "snowflake.shards". If nothing mints there any more, drop the sequence.'
-          FROM plain AS p LEFT JOIN plain AS same ON same.shard = p.shard AND same.its_layout = p.its_layout AND same.name::oid > p.name::oid
+          FROM plain AS p LEFT JOIN plain AS same ON same.shard = p.shard AND same.its_layout = p.its_layout AND same.name > p.name
          WHERE same.name IS NOT NULL
             OR p.its_layout IN (layout.name, layout.specification)
                AND EXISTS (SELECT FROM regexp_matches(own_shards, '(?:^|,)[[:space:]]*([0-9]+)[[:space:]]*(?:-[[:space:]]*([0-9]+))?', 'g') AS m
                             WHERE p.shard BETWEEN m[1]::numeric AND coalesce(m[2], m[1])::numeric)
          ORDER BY p.shard, p.name;
-        RETURN QUERY SELECT 'expiry', CASE WHEN layout.expires_at < clock_timestamp() THEN 'error'
-                                           WHEN layout.expires_at < clock_timestamp() + interval '1 year' THEN 'warning'
-                                           WHEN layout.expires_at < clock_timestamp() + interval '2 years' THEN 'notice' ELSE 'ok' END,
-                            format(CASE WHEN layout.expires_at < clock_timestamp() THEN 'the layout has expired at %s: no id can be minted'
-                                        WHEN layout.expires_at < clock_timestamp() + interval '2 years' THEN 'the layout expires at %s: no id can be minted afterwards'
-                                        ELSE 'the layout expires at %s' END, layout.expires_at),
-                            CASE WHEN layout.expires_at < clock_timestamp() + interval '2 years' THEN 'Change the layout: doc/layout.md.' END;
+        area := 'expiry';
+        state := CASE WHEN layout.expires_at < clock_timestamp() THEN 'error'
+                      WHEN layout.expires_at < clock_timestamp() + interval '1 year' THEN 'warning'
+                      WHEN layout.expires_at < clock_timestamp() + interval '2 years' THEN 'notice' ELSE 'ok' END;
+        finding := format(CASE state WHEN 'error' THEN 'the layout has expired at %s: no id can be minted'
+                                     WHEN 'ok' THEN 'the layout expires at %s'
+                                     ELSE 'the layout expires at %s: no id can be minted afterwards' END, layout.expires_at);
+        next_step := CASE WHEN state <> 'ok' THEN 'Change the layout: doc/layout.md.' END;
+        RETURN NEXT;
 
         -- Leases.  Where the library was built without them there is no such function.
         status := NULL;
@@ -203,7 +205,7 @@ BEGIN
                 RETURN QUERY SELECT 'registry', 'warning', format('the registry forgot leases of this server: %s', status->>'last_loss'),
                     'Audit the tables that have ids of that shard and time: snowflake_audit().';
             END IF;
-            IF (status->>'restart_pending')::boolean THEN
+            IF status->'restart_pending' = 'true' THEN
                 RETURN QUERY SELECT 'settings', 'warning', '"snowflake.registry" has another value in the configuration file than in use', 'Restart the server.';
             END IF;
             IF abs((status->>'clock_ahead')::float8) > 1 THEN
@@ -276,11 +278,11 @@ BEGIN
                UNION ALL
                SELECT t.oid, b.is_own, EXISTS (SELECT FROM pg_depend AS p WHERE p.classid = 'pg_type'::regclass AND p.objid = t.oid
                                                  AND p.refclassid = 'pg_proc'::regclass AND p.refobjid = ANY (minters))
-                 FROM types AS b JOIN pg_type AS t ON t.typbasetype = b.oid AND t.typtype = 'd')
+                 FROM types AS b JOIN pg_type AS t ON t.typbasetype = b.oid)
         SELECT c.oid::regclass AS name, a.attname, c.relkind, a.attidentity, a.attinhcount > 0 AS is_inherited,
-               c.oid, t.is_own, d.mints, n.numbers_of, a.atthasdef OR y.typdefault IS NOT NULL AS has_default, i.is_key, i.is_indexed, r.refers, s.sequence,
+               c.oid, d.mints, n.numbers_of, a.atthasdef OR y.typdefault IS NOT NULL AS has_default, i.is_key, i.is_indexed, r.refers, s.sequence,
                (SELECT substring(pg_get_expr(e.adbin, 0) FROM 'snowflake_nextval[(]([0-9]+)[)]')::numeric
-                  FROM pg_attrdef AS e WHERE e.adrelid = c.oid AND e.adnum = a.attnum AND d.mints) AS shard
+                  FROM pg_attrdef AS e WHERE e.adrelid = c.oid AND e.adnum = a.attnum) AS shard
           FROM pg_class AS c
           JOIN pg_attribute AS a ON a.attrelid = c.oid
           JOIN types AS t ON t.oid = a.atttypid
@@ -301,16 +303,16 @@ BEGIN
                   AND p.objid = CASE WHEN a.atthasdef THEN (SELECT e.oid FROM pg_attrdef AS e WHERE e.adrelid = c.oid AND e.adnum = a.attnum)
                                      ELSE a.atttypid END) AS n(numbers_of)
          CROSS JOIN LATERAL (
-               SELECT coalesce(bool_or(x.indisprimary), false), coalesce(bool_or(x.indisprimary AND x.indnkeyatts = 1), false), count(*) > 0
+               SELECT bool_or(x.indisprimary), coalesce(bool_or(x.indisprimary AND x.indnkeyatts = 1), false), count(*) > 0
                  FROM pg_index AS x WHERE x.indrelid = c.oid AND a.attnum = ANY (x.indkey)) AS i(is_in_key, is_key, is_indexed)
          CROSS JOIN LATERAL (SELECT EXISTS (
                SELECT FROM pg_constraint AS f WHERE f.contype = 'f' AND f.conrelid = c.oid AND a.attnum = ANY (f.conkey))) AS r(refers)
           LEFT JOIN LATERAL (
                SELECT q.oid::regclass FROM pg_depend AS p JOIN pg_class AS q ON q.oid = p.objid AND q.relkind = 'S'
                 WHERE p.classid = 'pg_class'::regclass AND p.refclassid = 'pg_class'::regclass
-                  AND p.refobjid = c.oid AND p.refobjsubid = a.attnum AND p.deptype IN ('a', 'i')
+                  AND p.refobjid = c.oid AND p.refobjsubid = a.attnum
                 ORDER BY q.oid LIMIT 1) AS s(sequence) ON true
-         WHERE c.relkind IN ('r', 'p', 'f') AND NOT c.relispartition AND a.attnum > 0 AND NOT a.attisdropped
+         WHERE c.relkind IN ('r', 'p', 'f') AND NOT c.relispartition
            AND NOT pg_is_other_temp_schema(c.relnamespace)
            AND (t.is_own OR d.mints OR a.atttypid = 'bigint'::regtype AND i.is_in_key AND a.attidentity <> '')
          ORDER BY a.attinhcount > 0, c.relpages DESC, c.oid, a.attnum
@@ -324,12 +326,12 @@ BEGIN
             found_any := true;
             RETURN QUERY SELECT 'columns', 'notice', format('key "%s" of table %s has no DEFAULT', item.attname, item.name),
                 format('If the server is to mint it: ALTER TABLE %s ALTER COLUMN %I SET DEFAULT %s.snowflake_nextval();', item.name, item.attname, own);
-        ELSIF item.is_key AND NOT item.refers AND item.is_own AND item.numbers_of IS NOT NULL THEN
+        ELSIF item.is_key AND NOT item.refers AND item.numbers_of IS NOT NULL THEN
             found_any := true;
             RETURN QUERY SELECT 'columns', 'warning', format('key "%s" of table %s gets numbers of sequence %s, which are no ids', item.attname, item.name, item.numbers_of),
                 format('ALTER TABLE %s ALTER COLUMN %I SET DEFAULT %s.snowflake_nextval();', item.name, item.attname, own);
         END IF;
-        IF item.shard IS NOT NULL AND layout.name IS NOT NULL AND own_shards ~ '^[0-9]' AND NOT EXISTS (
+        IF item.shard IS NOT NULL AND own_shards ~ '^[0-9]' AND NOT EXISTS (
                 SELECT FROM regexp_matches(own_shards, '(?:^|,)[[:space:]]*([0-9]+)[[:space:]]*(?:-[[:space:]]*([0-9]+))?', 'g') AS m
                  WHERE item.shard BETWEEN m[1]::numeric AND coalesce(m[2], m[1])::numeric) THEN
             found_any := true;
@@ -351,7 +353,7 @@ BEGIN
         looked := looked + 1;
         seen := seen || item.oid;
         BEGIN
-            EXECUTE format('SELECT * FROM %s.snowflake_newest($1, $2, false, $3)', own) INTO look USING item.oid::regclass, item.attname, patience;
+            EXECUTE format('SELECT * FROM %s.snowflake_newest($1, $2, false, $3)', own) INTO look USING item.oid, item.attname, patience;
             unseen := unseen || look.unseen;
             patience := patience - look.waited_ms;
             newest := look.newest;
@@ -408,7 +410,7 @@ BEGIN
     LOOP
         EXECUTE format('SELECT %1$s.snowflake_timestamp($1) AS ends, age(%1$s.snowflake_timestamp($1) AT TIME ZONE ''UTC'', '
                        '%1$s.snowflake_timestamp($2) AT TIME ZONE ''UTC'') AS step', own) INTO last_range USING item.last_to, item.last_from;
-        IF last_range.step > interval '1 year' THEN     -- one that was there before its ids were adopted
+        IF last_range.step NOT BETWEEN interval '1 h' AND interval '1 year' THEN     -- one that was there before its ids were adopted
             last_range.step := '1 month';
         END IF;
         IF last_range.ends < clock_timestamp() + partitions_for THEN

@@ -12,15 +12,12 @@ CREATE FUNCTION @extschema@.snowflake_dependents(OUT step integer, OUT object te
 AS $$
     WITH RECURSIVE own(classid, objid) AS (
         -- what DROP EXTENSION drops
-        SELECT d.classid, d.objid
-          FROM pg_extension AS e
-          JOIN pg_depend AS d ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid
-         WHERE e.extname = 'snowflake' AND d.deptype = 'e'
+        SELECT tableoid, oid FROM pg_extension WHERE extname = 'snowflake'
         UNION
         SELECT d.classid, d.objid
           FROM own
           JOIN pg_depend AS d ON d.refclassid = own.classid AND d.refobjid = own.objid
-         WHERE d.deptype IN ('i', 'a')
+         WHERE d.deptype IN ('e', 'i', 'a', 'x')
     ), types(oid) AS (
         -- its types, and the domains and arrays of them
         SELECT objid FROM own WHERE classid = 'pg_type'::regclass
@@ -33,7 +30,7 @@ AS $$
                         WHERE p.partrelid = a.attrelid AND a.attnum = ANY (p.partattrs)) AS is_partition_key
           FROM types
           JOIN pg_type AS t ON t.oid = types.oid
-          JOIN pg_attribute AS a ON a.atttypid = t.oid AND NOT a.attisdropped
+          JOIN pg_attribute AS a ON a.atttypid = t.oid
           JOIN pg_class AS c ON c.oid = a.attrelid
          WHERE (c.oid, 'pg_class'::regclass) NOT IN (SELECT objid, classid FROM own)
     ), uses AS (
@@ -73,12 +70,12 @@ AS $$
           JOIN pg_attrdef AS d ON u.classid = 'pg_attrdef'::regclass AND d.oid = u.objid
           JOIN pg_attribute AS a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
           JOIN pg_class AS c ON c.oid = a.attrelid
-         CROSS JOIN LATERAL (SELECT a.attinhcount = 0 AND c.relkind IN ('r', 'p') AND a.attgenerated = ''
+         CROSS JOIN LATERAL (SELECT a.attinhcount = 0 AND c.relkind IN ('r', 'p')
                AND (a.atttypid = 'bigint'::regtype OR a.atttypid IN (SELECT objid FROM own WHERE classid = 'pg_type'::regclass))
                AND pg_get_expr(d.adbin, d.adrelid) ~ '^\(?([^()'']+\.)?snowflake_nextval\(\d*\)\)?(::[^()'']+)?$'
                AND NOT EXISTS (SELECT FROM pg_constraint AS f WHERE f.contype = 'f' AND f.conrelid = a.attrelid AND a.attnum = ANY (f.conkey))
                AND NOT EXISTS (SELECT FROM columns AS x WHERE x.attrelid = a.attrelid AND x.attnum = a.attnum AND x.is_partition_key)
-               AND NOT EXISTS (SELECT FROM uses AS x WHERE x.classid = 'pg_class'::regclass AND x.objid = a.attrelid AND c.relkind = 'p')) AS k(is_key)
+               AND NOT EXISTS (SELECT FROM uses AS x WHERE x.classid = 'pg_class'::regclass AND x.objid = a.attrelid)) AS k(is_key)
          WHERE a.attgenerated = '' OR a.attinhcount = 0
         UNION ALL
         SELECT 4, pg_describe_object('pg_class'::regclass, attrelid, attnum),

@@ -148,9 +148,9 @@ BEGIN
     -- Whose code a statement runs: that of the tree, and of what refers to it.
     SELECT c.oid::regclass AS name, c.relname, c.relowner::regrole AS owner INTO todo
       FROM pg_class AS c
-     WHERE c.oid = ANY (tree) AND NOT (pg_has_role(c.relowner, class.owner::oid, 'USAGE') AND pg_has_role(class.owner::oid, c.relowner, 'USAGE'))
-        OR c.oid IN (SELECT conrelid FROM pg_constraint WHERE contype = 'f' AND confrelid = ANY (tree))
-           AND NOT pg_has_role(c.relowner, class.owner::oid, 'USAGE')
+     WHERE c.oid = ANY (tree) AND NOT (pg_has_role(c.relowner, class.owner, 'USAGE') AND pg_has_role(class.owner, c.relowner, 'USAGE'))
+        OR c.oid IN (SELECT conrelid FROM pg_constraint WHERE confrelid = ANY (tree))
+           AND NOT pg_has_role(c.relowner, class.owner, 'USAGE')
      ORDER BY c.relname, c.oid LIMIT 1;
     IF FOUND THEN
         RAISE insufficient_privilege USING
@@ -171,7 +171,7 @@ BEGIN
             sequence_name := (
                 SELECT q.oid::regclass FROM pg_depend AS d JOIN pg_class AS q ON q.oid = d.objid AND q.relkind = 'S'
                  WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
-                   AND d.refobjid = relation AND d.refobjsubid = key.attnum AND d.deptype = 'a'
+                   AND d.refobjid = relation AND d.refobjsubid = key.attnum
                  ORDER BY q.oid DESC LIMIT 1);
             -- the name that serial would have given it
             FOR n IN 0..1000 LOOP
@@ -193,7 +193,7 @@ BEGIN
                   FROM (SELECT grantee, privilege_type FROM aclexplode(class.relacl)
                         UNION ALL SELECT b.grantee, b.privilege_type FROM pg_attribute AS a, aclexplode(a.attacl) AS b
                                    WHERE a.attrelid = relation AND NOT a.attisdropped) AS granted
-                 WHERE privilege_type = 'INSERT' AND grantee <> class.owner::oid
+                 WHERE privilege_type = 'INSERT' AND grantee <> class.owner
                  GROUP BY grantee ORDER BY grantee::regrole::text);
             mint := format('nextval(%L::regclass)', sequence_name);
         END IF;
@@ -341,11 +341,11 @@ BEGIN
             SELECT f.relid, a.attname, r.level + (f.relid <> r.relid)::integer,
                    r.path || ROW(f.relid, a.attname)::text
               FROM referring AS r
-             CROSS JOIN LATERAL (SELECT relid::oid FROM pg_partition_tree(r.relid)
+             CROSS JOIN LATERAL (SELECT relid FROM pg_partition_tree(r.relid)
                                  UNION SELECT unnest(tree) WHERE r.relid = relation
                                  UNION SELECT r.relid) AS member(relid)
               JOIN pg_attribute AS k ON k.attrelid = member.relid AND k.attname = r.attname
-              JOIN pg_constraint AS c ON c.contype = 'f' AND c.confrelid = member.relid
+              JOIN pg_constraint AS c ON c.confrelid = member.relid
              CROSS JOIN LATERAL unnest(c.conkey, c.confkey) AS pair(attnum, referred)
               JOIN pg_attribute AS a ON a.attrelid = c.conrelid AND a.attnum = pair.attnum
              CROSS JOIN LATERAL (SELECT coalesce(pg_partition_root(c.conrelid), c.conrelid)::oid) AS f(relid)
@@ -355,7 +355,7 @@ BEGIN
         )
         SELECT x.relid::regclass AS name, x.attname, x.level, c.relname, a.atttypid,
                CASE WHEN reverts THEN own_type NOT IN (a.atttypid, b.typbasetype)
-                    ELSE a.atttypid = column_type OR b.typtype = 'd' AND b.typbasetype IN ('bigint'::regtype, own_type) END AS is_done,
+                    ELSE a.atttypid = column_type OR b.typbasetype IN ('bigint'::regtype, own_type) END AS is_done,
                lead(ROW(x.level, x.relid)) OVER follow IS DISTINCT FROM ROW(x.level, x.relid) AS is_last,
                -- what the server would not let the type be changed under
                concat_ws(', ',
@@ -364,7 +364,7 @@ BEGIN
                    CASE WHEN a.attidentity <> '' AND (x.relid, x.attname) <> (relation, column_name) THEN 'its identity' END,
                    CASE WHEN format('%s.%s', a.attrelid, a.attnum) = ANY (distributed_by)
                         THEN 'that Citus distributes by it' END,
-                   CASE WHEN NOT pg_has_role(class.owner::oid, c.relowner, 'USAGE')
+                   CASE WHEN NOT pg_has_role(class.owner, c.relowner, 'USAGE')
                         THEN 'ownership of table ' || c.relname END,
                    (SELECT string_agg(DISTINCT d.object, ', ' ORDER BY d.object)
                       FROM pg_attribute AS m
@@ -382,7 +382,6 @@ BEGIN
                       FROM pg_attribute AS m
                       JOIN pg_depend AS p ON p.classid = 'pg_class'::regclass AND p.objid = m.attrelid
                            AND p.objsubid = m.attnum AND p.refclassid = 'pg_class'::regclass
-                           AND p.refobjid = m.attrelid AND p.refobjsubid = 0 AND p.deptype = 'i'
                      CROSS JOIN LATERAL pg_describe_object(p.refclassid, p.refobjid, 0) AS d(object)
                      WHERE m.attname = x.attname
                        AND (m.attrelid = x.relid OR m.attrelid IN (SELECT relid FROM pg_partition_tree(x.relid)))),
@@ -424,7 +423,7 @@ BEGIN
                                         todo.name, todo.attname, mint)
                             ELSE '' END;
         END IF;
-        IF todo.level = 0 AND todo.attname = column_name AND mint IS DISTINCT FROM key.value AND mint IS NOT NULL THEN
+        IF todo.level = 0 AND mint IS DISTINCT FROM key.value AND mint IS NOT NULL THEN
             default_clause := format('ALTER COLUMN %I SET DEFAULT %s', column_name, mint);
         END IF;
         IF todo.is_last THEN
@@ -458,7 +457,7 @@ BEGIN
         SELECT need.schema, need.privilege
           FROM (VALUES (class.schema, 'USAGE'), (CASE WHEN is_new THEN class.schema END, 'CREATE'), (CASE WHEN NOT reverts THEN own END, 'USAGE'))
                AS need(schema, privilege)
-         WHERE NOT has_schema_privilege(class.owner::oid, need.schema::oid, need.privilege)
+         WHERE NOT has_schema_privilege(class.owner, need.schema, need.privilege)
     LOOP
         RAISE insufficient_privilege USING
             MESSAGE = format('permission denied for schema %s', todo.schema),

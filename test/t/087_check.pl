@@ -50,10 +50,11 @@ my $node = new_server('sound', init => { allows_streaming => 1 },
 $node->safe_psql('postgres', 'CREATE TABLE photos (id snowflake PRIMARY KEY DEFAULT snowflake_nextval()); INSERT INTO photos DEFAULT VALUES');
 is(findings($node), '', 'a sound server');
 
-$node->safe_psql('postgres', q{ALTER SYSTEM SET snowflake.layout = 'discord'});
+$node->safe_psql('postgres', q{ALTER SYSTEM SET snowflake.layout = 'discord'; ALTER SYSTEM SET max_connections = 50});
 reload($node);
 comes_to_find($node, 'settings', 'warning', 'snowflake.layout has another value', qr/Restart the server/, 'a change that waits for a restart');
-$node->safe_psql('postgres', q{ALTER SYSTEM RESET snowflake.layout});
+unlike(findings($node, 'settings'), qr/max_connections/, 'settings of others are not our business');
+$node->safe_psql('postgres', q{ALTER SYSTEM RESET snowflake.layout; ALTER SYSTEM RESET max_connections});
 reload($node);
 
 $node->safe_psql('postgres', "BEGIN; INSERT INTO photos DEFAULT VALUES; PREPARE TRANSACTION 'a ''quoted'' name'");
@@ -84,6 +85,7 @@ $standby->init_from_backup($node, 'base', has_streaming => 1);
 $standby->start;
 $node->wait_for_catchup($standby);
 is(findings($standby), 'standby|notice|this server is a standby: it mints nothing|Mint on the primary server.', 'a standby, and nothing else');
+is(findings($standby, 'leases'), 'leases|ok|a standby holds no lease|', 'nor a lease');
 $standby->stop;
 
 my $clone = PostgreSQL::Test::Cluster->new('clone');
