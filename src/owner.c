@@ -106,21 +106,27 @@ become_caller(const Caller *caller)
 	SetUserIdAndSecContext(caller->user, caller->context);
 }
 
+/* SPI raises most errors itself; it only tells of a statement that it never executes. */
+static void
+check_executed(int code)
+{
+	if (code < 0)
+		elog(ERROR, "could not run a statement as the owner: %s",
+			 SPI_result_code_string(code));
+}
+
 /* snowflake_run_as_owner(relation, statement): its first value, if it has one. */
 Datum
 snowflake_run_as_owner(PG_FUNCTION_ARGS)
 {
 	Caller caller;
-	int	   code;
 	char  *value = NULL;
 	Datum  result = (Datum) 0;
 
 	become_owner(&caller, PG_GETARG_OID(0));
 	SPI_connect();
-	code = SPI_execute(text_to_cstring(PG_GETARG_TEXT_PP(1)), false, 0);
-	if (code < 0)
-		elog(ERROR, "could not run a statement as the owner: %s",
-			 SPI_result_code_string(code));
+	check_executed(
+		SPI_execute(text_to_cstring(PG_GETARG_TEXT_PP(1)), false, 0));
 	if (SPI_tuptable != NULL && SPI_processed > 0)
 		value = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
 	if (value != NULL)
@@ -144,7 +150,6 @@ snowflake_read_view(PG_FUNCTION_ARGS)
 	SPIExecuteOptions options = {.read_only = true};
 	Caller			  caller;
 	char			 *query;
-	int				  code;
 
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	check_may_become(owner_of(view), view);
@@ -163,9 +168,7 @@ snowflake_read_view(PG_FUNCTION_ARGS)
 		"the query of a view returns another type than bigint");
 	become_owner(&caller, view);
 	SPI_connect();
-	code = SPI_execute_extended(query, &options);
-	if (code < 0)
-		elog(ERROR, "could not read a view: %s", SPI_result_code_string(code));
+	check_executed(SPI_execute_extended(query, &options));
 	SPI_finish();
 	become_caller(&caller);
 	return (Datum) 0;

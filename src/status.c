@@ -174,7 +174,6 @@ snowflake_stat_backends(PG_FUNCTION_ARGS)
 Datum
 snowflake_stat_reset(PG_FUNCTION_ARGS)
 {
-	(void) settings_layout();
 	positions_reset_counters();
 	PG_RETURN_VOID();
 }

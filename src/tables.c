@@ -347,7 +347,8 @@ parts_of(Look *look, Oid relation, const char *column)
 
 /*
  * Can the index be read from its end?  As in the planner: one that is valid for
- * the snapshot, of all rows, and in the order of integers.
+ * the snapshot, of all rows, and in the order of integers.  Whether it is valid at
+ * all, its caller looks when it is locked.
  */
 static bool
 leads_to_greatest(Oid index, AttrNumber column, bool *descends)
@@ -362,7 +363,7 @@ leads_to_greatest(Oid index, AttrNumber column, bool *descends)
 	if (!HeapTupleIsValid(tuple))
 		return false;
 	form = (Form_pg_index) GETSTRUCT(tuple);
-	leads = form->indisvalid && form->indkey.values[0] == column &&
+	leads = form->indkey.values[0] == column &&
 			heap_attisnull(tuple, Anum_pg_index_indpred, NULL) &&
 			(!form->indcheckxmin ||
 			 TransactionIdPrecedes(HeapTupleHeaderGetXmin(tuple->t_data),
@@ -639,9 +640,8 @@ put_marks(ReturnSetInfo *result, const Part *part, AttrNumber server,
 		value = slot_getattr(slot, part->column, &is_null);
 		row_add_if(&row, !is_null,
 				   is_null ? value : Int64GetDatum(integer_of(part, value)));
-		is_null = true;
-		value = (Datum) 0;
-		if (AttributeNumberIsValid(came_by))
+		is_null = !AttributeNumberIsValid(came_by);
+		if (!is_null)
 			value = slot_getattr(slot, came_by, &is_null);
 		row_add_if(&row, !is_null, value);
 		put_row(result, &row);

@@ -40,7 +40,6 @@ worker_register(const char *name, const char *function)
 	BackgroundWorker worker = {0};
 
 	strlcpy(worker.bgw_name, name, BGW_MAXLEN);
-	strlcpy(worker.bgw_type, name, BGW_MAXLEN);
 	strlcpy(worker.bgw_library_name, "snowflake", BGW_MAXLEN);
 	strlcpy(worker.bgw_function_name, function, BGW_MAXLEN);
 	worker.bgw_flags =
@@ -58,7 +57,7 @@ worker_shmem_startup(Worker *worker)
 	ConditionVariableInit(&worker->attempted);
 }
 
-/* This process's worker, and what clears what the one before it has said. */
+/* This process's worker, and what clears what it has said. */
 static Worker *me;
 static void (*forget_all)(void);
 
@@ -83,7 +82,6 @@ worker_begin(Worker *worker, void (*forget)(void))
 	me = worker;
 	forget_all = forget;
 	on_shmem_exit(leave, (Datum) 0);
-	forget();
 	worker->latch = MyLatch;
 }
 

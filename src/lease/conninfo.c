@@ -23,16 +23,15 @@
 
 #define MAX_OPTIONS 100
 
-/* The items of an option's value, separated by commas; 0: it is not set. */
+/* The items of the value of one of libpq's options, separated by commas; 0: it is not set. */
 static int
 count_items(const PQconninfoOption *options, const char *keyword)
 {
 	int count;
 
-	while (options->keyword != NULL && strcmp(options->keyword, keyword) != 0)
+	while (strcmp(options->keyword, keyword) != 0)
 		options++;
-	if (options->keyword == NULL || options->val == NULL ||
-		options->val[0] == '\0')
+	if (options->val == NULL || options->val[0] == '\0')
 		return 0;
 	count = 1;
 	for (const char *at = options->val; *at != '\0'; at++)
@@ -101,7 +100,7 @@ conninfo_start_connecting(const PQconninfoOption *options, int host,
 {
 	/*
 	 * What the connection string says comes later, and so counts.  The time limit is for
-	 * places where libpq itself waits without one.
+	 * places where libpq itself waits without one.  Behind the last one is NULL.
 	 */
 	char		timeout[12];
 	const char *keywords[MAX_OPTIONS] = {"fallback_application_name",
@@ -122,6 +121,5 @@ conninfo_start_connecting(const PQconninfoOption *options, int host,
 							  list_item(options->val, host) :
 							  options->val;
 	}
-	keywords[count] = NULL;
 	return PQconnectStartParams(keywords, values, false);
 }

@@ -85,7 +85,7 @@ leases_shmem_startup(void)
 
 /*
  * The last attempt is no reason any more for a shard that is not leased: the worker
- * gives all shards back, has other settings, has come, or goes.  Wait for another one.
+ * gives all shards back, has other settings, or goes.  Wait for another one.
  */
 void
 leases_forget_outcome(void)

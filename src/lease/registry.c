@@ -75,8 +75,9 @@ static int64   deadline_us;
 static int	   allowed_ms;				   /* until then */
 static int64   shutdown_us = PG_INT64_MAX; /* the deadline of all */
 static int	   good_host = 0;			   /* which answered last */
-static struct rlimit unlimited;			   /* what memory is outside */
-static bool			 is_limited = false;
+
+/* What memory is outside. */
+static struct rlimit unlimited = {RLIM_INFINITY, RLIM_INFINITY};
 
 /* --- Memory ------------------------------------------------------------- */
 
@@ -88,7 +89,7 @@ static bool			 is_limited = false;
 static void
 limit_memory(void)
 {
-	FILE  *statm = AllocateFile("/proc/self/statm", "r");
+	FILE  *statm;
 	rlim_t most = MEMORY_OF_CALL +
 				  layout_last_shard(settings_layout()) * MEMORY_OF_SHARD;
 	char		  line[256];
@@ -96,29 +97,21 @@ limit_memory(void)
 	unsigned long pages = 0;
 	struct rlimit limited;
 
+	if (getrlimit(RLIMIT_DATA, &unlimited) != 0)
+		return;
+	statm = AllocateFile("/proc/self/statm", "r");
 	if (statm == NULL)
 		return;
-	if (fgets(line, sizeof(line), statm) != NULL &&
-		getrlimit(RLIMIT_DATA, &unlimited) == 0)
+	if (fgets(line, sizeof(line), statm) != NULL)
 	{
-		rlim_t sum;
-
 		for (int number = 1; number <= 6; number++)
 			pages = strtoul(at, &at, 10);
-		sum = pages * sysconf(_SC_PAGESIZE) + most;
+		most += pages * sysconf(_SC_PAGESIZE);
 		limited = unlimited;
-		limited.rlim_cur = Min(unlimited.rlim_cur, sum);
-		is_limited = setrlimit(RLIMIT_DATA, &limited) == 0;
+		limited.rlim_cur = Min(unlimited.rlim_cur, most);
+		(void) setrlimit(RLIMIT_DATA, &limited);
 	}
 	FreeFile(statm);
-}
-
-static void
-lift_limit(void)
-{
-	if (is_limited)
-		(void) setrlimit(RLIMIT_DATA, &unlimited);
-	is_limited = false;
 }
 
 /* --- Waiting ------------------------------------------------------------ */
@@ -278,7 +271,7 @@ take_result(const PGresult *result, ReadRows read, void *reader,
 }
 
 /*
- * Execute statements, and read the rows of the one that gives rows.  After a
+ * Execute statements in time, and read the rows of the one that gives rows.  After a
  * failure the connection is of no more use.
  */
 static bool
@@ -286,8 +279,10 @@ execute(const char *statements, ReadRows read, void *reader,
 		RegistryFailure *failure)
 {
 	PGresult *result = NULL;
-	bool	  good = send_statements(statements, failure);
+	bool	  good;
 
+	set_deadline(TIMEOUT_MS);
+	good = send_statements(statements, failure);
 	while (good && (good = next_result(&result, failure)) && result != NULL)
 	{
 		/* results that are there already are not waited for */
@@ -325,7 +320,6 @@ find_schema(RegistryFailure *failure)
 {
 	bool found = false;
 
-	set_deadline(TIMEOUT_MS);
 	if (!execute("SELECT extnamespace::pg_catalog.regnamespace "
 				 "FROM pg_catalog.pg_extension "
 				 "WHERE extname OPERATOR(pg_catalog.=) 'snowflake_registry' "
@@ -420,7 +414,7 @@ registry_disconnect(void)
 {
 	PQfinish(connection);
 	connection = NULL;
-	lift_limit();
+	(void) setrlimit(RLIMIT_DATA, &unlimited);
 	SetLatch(MyLatch);
 }
 
@@ -481,26 +475,25 @@ begin_arguments(StringInfo arguments)
 					 layout_last_shard(settings_layout()));
 }
 
+/* Shards, each at an offset in one of these things of a size. */
 static void
-append_shards(StringInfo arguments, const char *name, const int32 *shard,
-			  int count)
+append_shards(StringInfo arguments, const char *name, const void *things,
+			  int count, size_t size, size_t offset)
 {
 	appendStringInfo(arguments, ", %s => '{", name);
 	for (int i = 0; i < count; i++)
-		appendStringInfo(arguments, "%s%d", i == 0 ? "" : ",", shard[i]);
+		appendStringInfo(arguments, "%s%d", i == 0 ? "" : ",",
+						 *(const int32 *) ((const char *) things + i * size +
+										   offset));
 	appendStringInfoString(arguments, "}'::int[]");
 }
 
-/* The shards of leases. */
 static void
 append_leases(StringInfo arguments, const char *name, const Lease *lease,
 			  int count)
 {
-	int32 *shard = palloc(Max(count, 1) * sizeof(int32));
-
-	for (int i = 0; i < count; i++)
-		shard[i] = lease[i].shard;
-	append_shards(arguments, name, shard, count);
+	append_shards(arguments, name, lease, count, sizeof(Lease),
+				  offsetof(Lease, shard));
 }
 
 /* The times of leases that are at this offset in them. */
@@ -543,7 +536,8 @@ registry_lease_arguments(const Lease *held, int nheld, const Lease *known,
 						 asked->automatic);
 	else
 	{
-		append_shards(&arguments, "wanted", asked->shard, asked->count);
+		append_shards(&arguments, "wanted", asked->shard, asked->count,
+					  sizeof(int32), 0);
 		appendStringInfoString(&arguments, ", auto => NULL::int");
 	}
 	append_leases(&arguments, "preferred", known, nknown);
@@ -572,7 +566,6 @@ registry_call(const char *function, const LeaseCaller *caller,
 {
 	AnswerReader reader;
 
-	set_deadline(TIMEOUT_MS);
 	registry_answer_begin(&reader, answer,
 						  layout_last_shard(settings_layout()), failure);
 	if (execute(format_call(function, caller, arguments), registry_answer_read,

@@ -116,18 +116,16 @@ is_invalid(AnswerReader *reader, const char *what)
 
 /* --- Cells -------------------------------------------------------------- */
 
-/* A number from "least" to "most", and nothing besides. */
+/* A number from 0 to "most", in digits and nothing besides. */
 static bool
-read_number(const char *text, int64 least, int64 most, int64 *number)
+read_number(const char *text, int64 most, int64 *number)
 {
-	char *end;
+	size_t digits = strspn(text, "0123456789");
 
-	if ((*text < '0' || *text > '9') && *text != '-')
+	if (digits == 0 || text[digits] != '\0')
 		return false;
-	errno = 0;
-	*number = strtoll(text, &end, 10);
-	return errno == 0 && end != text && *end == '\0' && *number >= least &&
-		   *number <= most;
+	*number = strtoll(text, NULL, 10); /* the greatest, if it overflows */
+	return *number <= most;
 }
 
 static bool
@@ -137,7 +135,7 @@ read_time(const char *text, TimestampTz *time)
 
 	if (text == NULL)
 		return true;
-	if (!read_number(text, 0, END_OF_TIME_US - 1, &unix_us))
+	if (!read_number(text, END_OF_TIME_US - 1, &unix_us))
 		return false;
 	*time = unix_us + UNIX_EPOCH_US;
 	return true;
@@ -150,7 +148,7 @@ read_shard_cell(const char *text, int32 last_shard, int32 *shard)
 
 	if (text == NULL)
 		return true;
-	if (!read_number(text, 0, last_shard, &number))
+	if (!read_number(text, last_shard, &number))
 		return false;
 	*shard = (int32) number;
 	return true;
@@ -205,12 +203,9 @@ take_closed(AnswerReader *reader, const AnswerRow *row)
 static bool
 is_first_about(AnswerReader *reader, int32 shard)
 {
-	uint8 *byte = &reader->has_shard[shard / 8];
-	uint8  bit = 1 << shard % 8;
-
-	if (*byte & bit)
+	if (reader->has_shard[shard])
 		return is_invalid(reader, "has a shard for the second time");
-	*byte |= bit;
+	reader->has_shard[shard] = true;
 	return true;
 }
 
@@ -362,7 +357,7 @@ registry_answer_begin(AnswerReader *reader, RegistryAnswer *answer,
 							 .failure = failure,
 							 .room = 16,
 							 .last_shard = last_shard,
-							 .has_shard = palloc0(last_shard / 8 + 1)};
+							 .has_shard = palloc0(last_shard + 1)};
 	answer->lease = palloc(reader->room * sizeof(Lease));
 	answer->reserved = palloc0(last_shard + 1);
 }

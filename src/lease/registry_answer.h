@@ -34,7 +34,7 @@ typedef struct AnswerReader
 	int32			 last_shard;
 	bool			 has_reserved;
 	bool			 is_over;	/* no row may follow */
-	uint8			*has_shard; /* a bit for each: there was a row about it */
+	bool			*has_shard; /* for each: there was a row about it */
 } AnswerReader;
 
 /* The columns of an answer, to select from either function. */

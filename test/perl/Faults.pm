@@ -223,7 +223,7 @@ my @FAULTS = (
 	],
 	[
 		'answer_range', 'a shard of an answer is one of the layout', '070_false_registry',
-		'src/lease/registry_answer.c', 'if (!read_number(text, 0, last_shard, &number))', 'if (!read_number(text, 0, PG_INT32_MAX, &number))'
+		'src/lease/registry_answer.c', 'if (!read_number(text, last_shard, &number))', 'if (!read_number(text, PG_INT32_MAX, &number))'
 	],
 	[
 		'registry_deadline', 'a wait for the registry has an end', '070_false_registry',

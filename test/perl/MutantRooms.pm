@@ -115,6 +115,15 @@ my @EQUIVALENT = (
 		qr/\.c$/, qr/^\s*memset\((?:server|state|table|slot|&shards\[i\]), 0,/, qr/if \(false\)/,
 		'shared memory is zero when it is new, also after a crash: then the server asks the system for another piece'
 	],
+	[ qr/\.c$/, qr/^\s*va_end\(/, qr/if \(false\)/, 'it does nothing on the processors that we have' ],
+	[ qr{^src/worker\.c$}, qr/worker->latch = NULL;/, qr/if \(false\)/, 'shared memory is zero when it is new' ],
+	[ qr{^src/owner\.c$}, qr/GetUserNameFromId\(.*, false\)/, qr/, true\)/, 'the owner of a table, and who calls, are there' ],
+	[ qr{^src/owner\.c$}, qr/GUC_ACTION_SAVE, true, 0, false\)/, qr/0, true\)/, 'it tells apart settings of the start of a session, of which search_path is none' ],
+	[ qr{^src/owner\.c$}, qr/code < 0/, qr/code <= 0/, 'no result of SPI is 0' ],
+	[
+		qr{^src/lease/registry_answer\.c$}, qr/row->shard < answer->lease/, qr/row->shard <= answer->lease/,
+		'the condition before it has refused a shard for the second time'
+	],
 	[
 		qr{^src/identity\.c$}, qr/if \(read\(fd, text, .*> 0\)/, qr/>= 0\)/,
 		'of an empty file the text is empty, and nothing of it is copied'
@@ -145,7 +154,7 @@ my @EQUIVALENT = (
 		'no other kind of lock has 24346 as objsubid: that is null, small, or the number of a column'
 	],
 	[
-		qr{^src/lease/conninfo\.c$}, qr/count < MAX_OPTIONS - 1/, qr/options->keyword != NULL && (?:count <= MAX_OPTIONS - 1|true);/,
+		qr{^src/lease/conninfo\.c$}, qr/count < MAX_OPTIONS - 1/, qr/options->keyword != NULL && (?:count <=? MAX_OPTIONS(?: - 1)?|true);/,
 		'libpq has about 50 options, and there is room for 100'
 	],
 	[

@@ -85,17 +85,37 @@ SELECT portion, count(id) FROM generate_series(-1, 2) AS portion LEFT JOIN LATER
 
 -- the greatest value of a column of each type that holds integers, and of no other; with an index of either order, or none
 CREATE DOMAIN small_number AS smallint;
-CREATE TABLE columns (two smallint, small small_number, four integer, eight bigint, id snowflake, text text, number numeric, oid oid, time timestamptz);
+CREATE TABLE columns (two smallint, small small_number, four integer, eight bigint, id snowflake, text text, number numeric, oid oid, time timestamptz,
+                      partly bigint DEFAULT 1, twice bigint DEFAULT 1, stored bigint GENERATED ALWAYS AS (eight * 2) STORED);
 INSERT INTO columns SELECT n, n, n, n, n::bigint, n, n, n, to_timestamp(n) FROM unnest(ARRAY[-3, 2, 7, 5, NULL]) AS n;
 CREATE INDEX ON columns (two);
 CREATE INDEX ON columns (small DESC);
 CREATE INDEX ON columns (four DESC);
 CREATE INDEX ON columns (id DESC NULLS LAST);
 CREATE INDEX ON columns (text);
+CREATE INDEX ON columns (partly) WHERE partly < 1;
+CREATE UNIQUE INDEX CONCURRENTLY not_valid ON columns (twice);
 SELECT attname, rows.newest AS of_rows, split_part(rows.unseen[1], ' ', 2) AS why_unseen, "index".newest AS of_index, split_part("index".unseen[1], ' ', 2) AS why_unseen
   FROM pg_attribute LEFT JOIN LATERAL snowflake_newest('columns', attname, true, 0) AS rows ON true
   LEFT JOIN LATERAL snowflake_newest('columns', attname, false, 0) AS "index" ON true
  WHERE attrelid = 'columns'::regclass AND attnum > 0 ORDER BY attnum;
+-- by an index of this transaction; one that is not valid is let go
+BEGIN;
+CREATE INDEX ON columns (eight);
+SELECT newest, unseen FROM snowflake_newest('columns', 'eight', false, 0);
+ROLLBACK;
+BEGIN;
+SELECT newest, unseen FROM snowflake_newest('columns', 'twice', false, 0);
+SELECT count(*) FROM pg_locks WHERE relation = 'not_valid'::regclass AND pid = pg_backend_pid();
+COMMIT;
+-- negative values alone
+DELETE FROM columns WHERE eight > 0;
+SELECT by_index.newest, by_rows.newest FROM snowflake_newest('columns', 'two', false, 0) AS by_index, snowflake_newest('columns', 'eight', true, 0) AS by_rows;
+-- what is no table, or no table any more, is named, and no lock is left
+BEGIN;
+SELECT newest, unseen FROM snowflake_newest(4294967295, 'id', false, 0);
+SELECT count(*) FROM pg_locks WHERE relation = 4294967295;
+COMMIT;
 DROP TABLE columns;
 DROP DOMAIN small_number;
 
@@ -141,6 +161,9 @@ ALTER TABLE large DETACH PARTITION large_2;
 CREATE TABLE larger (id snowflake, filler text);
 ALTER TABLE large_2 INHERIT larger;
 ALTER FOREIGN TABLE large_3 INHERIT larger;
+CREATE FOREIGN TABLE large_4 () INHERITS (larger) SERVER files OPTIONS (filename '/there is none');
+SELECT newest, unseen FROM snowflake_newest('large_3', 'filler', false, 0);
+SELECT blocks, blocks IS NULL AS is_unknown, unseen FROM snowflake_parts('larger', 'id') AS parts (blocks, unseen);
 SELECT ids, last_id FROM snowflake_audit('larger', 'id') WHERE finding = 'all ids';
 DROP TABLE large, larger CASCADE;
 DROP EXTENSION file_fdw CASCADE;
@@ -194,6 +217,22 @@ SET ROLE regress_snowflake_auditor;
 SELECT snowflake_audit('clicks', 'id');
 \echo :SQLSTATE
 RESET ROLE;
+SET ROLE regress_snowflake_auditor;
+SET row_security = off;
+SELECT newest, unseen FROM snowflake_newest('clicks', 'id', false, 0);
+RESET row_security;
+RESET ROLE;
+-- the right to the table, and none to its schema
+CREATE SCHEMA closed;
+CREATE TABLE closed.photos (id bigint PRIMARY KEY);
+GRANT SELECT ON closed.photos TO regress_snowflake_auditor;
+SELECT 'closed.photos'::regclass::oid AS closed \gset
+SET ROLE regress_snowflake_auditor;
+SELECT newest, unseen FROM snowflake_newest(:closed, 'id', false, 0);
+SELECT newest, unseen FROM snowflake_newest(:closed, 'id', true, 0);
+\echo :SQLSTATE
+RESET ROLE;
+DROP SCHEMA closed CASCADE;
 DROP OWNED BY regress_snowflake_auditor;
 DROP ROLE regress_snowflake_auditor;
 

@@ -245,6 +245,19 @@ SELECT snowflake_make_partitions('clicks', '2026-01-01Z', '2026-03-01Z', '1 mont
 SELECT DISTINCT relowner::regrole AS owner_of_the_partitions FROM pg_class WHERE relname ~ '^clicks';
 -- a statement finds the names of the server, whatever path the caller has
 SELECT snowflake_run_as_owner('ours', 'SELECT current_setting(''search_path'')');
+-- it gives the first value, however long, if there is one; and says so if nothing was executed
+SELECT snowflake_run_as_owner('ours', 'INSERT INTO public.ours VALUES (99)') IS NULL AS no_rows,
+       snowflake_run_as_owner('ours', 'SELECT 1 WHERE false') IS NULL AS no_row,
+       snowflake_run_as_owner('ours', 'SELECT id FROM public.ours') AS one,
+       length(snowflake_run_as_owner('ours', 'SELECT repeat(''x'', 40000000)')) AS long;
+SELECT snowflake_run_as_owner('ours', 'COMMIT');
+-- nor for a member who would have the owner's rights only after SET ROLE
+CREATE ROLE regress_snowflake_heir NOINHERIT IN ROLE regress_snowflake_admin;
+SET ROLE regress_snowflake_heir;
+SELECT snowflake_run_as_owner('ours', 'SELECT 1');
+\echo :SQLSTATE
+SET ROLE regress_snowflake_admin;
+DROP ROLE regress_snowflake_heir;
 -- the functions behind it give nobody anything
 SET ROLE regress_snowflake_monitor;
 SELECT * FROM snowflake_run_as_owner('ours', 'SELECT 1');

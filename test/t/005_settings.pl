@@ -118,8 +118,9 @@ for my $call (
 	'snowflake_nextval(1)', 'snowflake_nextval()', 'snowflake_lastval()',
 	'snowflake_decode(1)', 'snowflake_fields(1)', 'snowflake_timestamp(1)',
 	'snowflake_shard(1)', 'snowflake_sequence(1)', 'snowflake_encode(now(), 1, 1)',
-	'snowflake_floor(now())', 'snowflake_ceil(now())', '1::snowflake::timestamptz', q(snowflake_probe('worker')),
-	'snowflake_accept_clone()', 'snowflake_accept_layout()')
+	'snowflake_floor(now())', 'snowflake_ceil(now())', '1::snowflake::timestamptz', q(snowflake_probe('worker')), q(snowflake_probe('')),
+	'snowflake_accept_clone()', 'snowflake_accept_layout()', 'snowflake_stat_reset()', 'snowflake_stat_shards()', 'snowflake_stat_backends()',
+	'snowflake_horizon()', 'snowflake_is_before_horizon(1)')
 {
 	fails_with($node, "SELECT $call", '55000',
 		qr/snowflake must be loaded via "shared_preload_libraries".*HINT:  Add "snowflake" to "shared_preload_libraries" in postgresql\.conf and restart/s,

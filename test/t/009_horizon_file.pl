@@ -357,7 +357,7 @@ $node->append_conf('postgresql.conf', "snowflake.layout = 'instagram'");
 my ($stdout, $stderr) = run_command([ 'sh', '-c',
 	"echo 'SELECT snowflake_nextval(1)' | postgres --single -D '" . $node->data_dir . "' postgres" ]);
 like($stderr, qr/ERROR:  cannot mint ids in single-user mode/, 'single-user mode does not mint');
-($stdout, $stderr) = run_command([ 'sh', '-c', "echo 'SELECT snowflake_accept_clone()' | postgres --single -D '" . $node->data_dir . "' postgres" ]);
-like($stderr, qr/ERROR:  snowflake's background worker is not running\n.*HINT:  The server is in single-user mode\. Start it as usual\./s, 'nor does it accept anything');
+($stdout, $stderr) = run_command([ 'sh', '-c', "echo 'SELECT snowflake_accept_clone()' | postgres --single -c statement_timeout=4s -D '" . $node->data_dir . "' postgres" ]);
+like($stderr, qr/ERROR:  snowflake's background worker is not running\n.*HINT:  The server is in single-user mode\. Start it as usual\./s, 'nor does it accept anything, and says so at once');
 
 done_testing();

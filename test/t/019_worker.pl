@@ -84,9 +84,11 @@ end_sessions($node, q{query LIKE 'DO %snowflake_settled%'}, $reader);
 my $waiting = start_waiting();
 my $old = worker();
 my $horizon = $node->safe_psql('postgres', 'SELECT horizon FROM snowflake_horizon()');
+my $ended_at = $node->safe_psql('postgres', 'SELECT clock_timestamp()');
 is($node->safe_psql('postgres', "SELECT pg_terminate_backend($old)"), 't', 'pg_terminate_backend() knows the worker');
 ok(wait_until($node, qq{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'snowflake horizon' AND pid <> $old}),
 	'the worker is ended, and back');
+is($node->safe_psql('postgres', "SELECT backend_start > timestamptz '$ended_at' + interval '1 s' FROM pg_stat_activity WHERE backend_type = 'snowflake horizon'"), 't', 'a second later');
 ok(wait_until($node, q{SELECT waiting_for = 'synchronous standby' FROM snowflake_horizon()}), 'it waits again');
 is($node->safe_psql('postgres', 'SELECT horizon FROM snowflake_horizon()'), $horizon, 'the horizon has not moved');
 fails_with($node, "SET statement_timeout = '1s'; $mint", '57014', qr/statement timeout/, 'nothing is minted');

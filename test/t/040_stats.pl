@@ -79,7 +79,7 @@ SELECT count(snowflake_nextval(1)) FROM generate_series(1, 400);
 SELECT waits >= 1, waited > interval '1 ms'
   FROM pg_stat_snowflake_backends WHERE pid = pg_backend_pid();
 SQL
-is($node->safe_psql('postgres', <<'SQL'), "t|\nt|t", 'the oldest id is of this transaction: none while no call has succeeded');
+is($node->safe_psql('postgres', <<'SQL'), "t|\nt|t\n||", 'the oldest id is of this transaction: none while no call has succeeded, nor after it');
 SELECT snowflake_nextval(1) \g /dev/null
 BEGIN;
 DO $$ BEGIN PERFORM snowflake_nextval(3); EXCEPTION WHEN insufficient_privilege THEN END $$;
@@ -88,6 +88,11 @@ SELECT snowflake_nextval(1) AS first \gset
 SELECT snowflake_nextval(1) \g /dev/null
 SELECT holding_since IS NOT NULL, oldest_id = :first FROM pg_stat_snowflake_backends WHERE pid = pg_backend_pid();
 COMMIT;
+SELECT holding_since, oldest_id, holding_shard FROM pg_stat_snowflake_backends WHERE pid = pg_backend_pid();
+SQL
+is($node->safe_psql('postgres', <<'SQL'), "||0", 'one that has only tried to mint has no id');
+DO $$ BEGIN PERFORM snowflake_nextval(3); EXCEPTION WHEN insufficient_privilege THEN END $$;
+SELECT shard, last_id, minted FROM pg_stat_snowflake_backends WHERE pid = pg_backend_pid();
 SQL
 ok(wait_until($node, 'SELECT count(*) = 0 FROM pg_stat_snowflake_backends'),
 	'sessions that ended are gone');

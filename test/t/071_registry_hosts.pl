@@ -7,6 +7,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/../perl";
 
+use IO::Select;
 use IO::Socket::INET;
 use LeaseTest;
 use PostgreSQL::Test::Cluster;
@@ -44,6 +45,16 @@ sub registry_of
 	return "snowflake.registry = 'host=$hosts port=$ports dbname=postgres user=ids'\n";
 }
 
+# Connections that nobody has taken yet.
+sub connections
+{
+	my ($listener) = @_;
+	my @taken;
+
+	push @taken, $listener->accept while IO::Select->new($listener)->can_read(0);
+	return scalar @taken;
+}
+
 my @silent = ('127.0.0.1', $silent->sockport);
 my @first = ($first->host, $first->port);
 my @second = ($second->host, $second->port);
@@ -51,6 +62,10 @@ my @second = ($second->host, $second->port);
 my $paris = leasing_server('paris', $first, 'auto:2', '8s', conf => registry_of(\@silent, \@second, \@first));
 is(shards_of(mints($paris, 10)), '0', 'a host that accepts and is silent, and a standby, do not hide the registry');
 ok(wait_until($paris, 'SELECT last_error IS NULL FROM snowflake_lease_status()'), 'nor do they count as failures');
+connections($silent);
+my $renewed = $paris->safe_psql('postgres', 'SELECT lease_until FROM snowflake_lease_status()');
+ok(wait_until($paris, "SELECT lease_until > '$renewed' FROM snowflake_lease_status()"), 'the leases are renewed');
+is(connections($silent), 0, 'the host that answered is asked first from then on');
 
 # --- hosts with one port together
 my $rome = leasing_server('rome', $first, 'auto:1', '8s', conf => "snowflake.registry = 'host=127.0.0.1,$first[0] port=$first[1] dbname=postgres user=ids'\n");
@@ -58,10 +73,12 @@ ok(mints($rome, 10), 'a port for all hosts');
 unlike(slurp_file($rome->logfile), qr/terminated by signal/, 'and the worker lives');
 $rome->stop;
 
-# --- one host that is a standby is named as one; in a service file, the primary is found
+# --- a last host that is a standby is named as one; in a service file, the primary is found
 my $before = -s $paris->logfile;
-set_by_reload($paris, registry_of(\@second));
-wait_for_log($paris, qr/could not lease snowflake shards: could not reach the registry: .*server is in hot standby mode/, $before, 'a standby alone');
+set_by_reload($paris, registry_of(\@silent, \@second));
+wait_for_log($paris, qr/could not lease snowflake shards: could not reach the registry: .*server is in hot standby mode/, $before, 'a standby at the end');
+set_by_reload($paris, registry_of([ $second[0], 99999 ]));
+wait_for_log($paris, qr/could not lease snowflake shards: could not reach the registry: invalid port number: "99999"/, $before, 'a port that cannot be');
 my $service = PostgreSQL::Test::Utils::tempdir() . '/service.conf';
 append_to_file($service, "[ids]\nhost=$second[0],$first[0]\nport=$second[1],$first[1]\ndbname=postgres\nuser=ids\n");
 {
@@ -83,16 +100,26 @@ ok(wait_until($second, q(SELECT max(seen_at) > pg_last_xact_replay_timestamp() F
 ok(wait_until($paris, q(SELECT state = 'held' AND last_error IS NULL FROM snowflake_lease_status())), 'and renews its lease there');
 ok(mints($paris, 10), 'and mints');
 
-# --- nobody answers: the attempt ends, and does not keep the server from stopping
+# --- nobody answers: the attempt ends, the worker does what the server asks of each process
+# --- meanwhile, and does not keep the server from stopping
 $before = -s $paris->logfile;
-set_by_reload($paris, registry_of((\@silent) x 4));
-wait_for_log($paris, qr/could not lease snowflake shards: host "127\.0\.0\.1" of the registry did not answer within 3\.75 s/,
-	$before, 'four hosts have 15 s together');
 set_by_reload($paris, "snowflake.registry = 'host=$silent[0] port=$silent[1] dbname=postgres user=ids target_session_attrs=any'\n");
-wait_for_log($paris, qr/did not answer within 5 s/, $before, 'and one of them has 5 s');
-# pg_ctl would give up otherwise
+wait_for_log($paris, qr/did not answer within 5 s/, $before, 'a host has 5 s');
+$before = -s $paris->logfile;
+my $many = IO::Socket::INET->new(Listen => 100, LocalAddr => '127.0.0.1', LocalPort => PostgreSQL::Test::Cluster::get_free_port())
+  or die "could not listen: $!";
+set_by_reload($paris, registry_of(([ '127.0.0.1', $many->sockport ]) x 4));
+ok(wait_for(sub { connections($many) }), 'it asks the first of four');
+$paris->safe_psql('postgres', q(SELECT pg_log_backend_memory_contexts(pid) FROM pg_stat_activity WHERE backend_type = 'snowflake lease'));
+wait_for_log($paris, qr/logging memory contexts of PID/, $before, 'it heeds a signal of the server');
+my $answered = qr/could not lease snowflake shards: host "127\.0\.0\.1" of the registry did not answer within 3\.75 s/;
+unlike(substr(slurp_file($paris->logfile), $before), $answered, 'while it waits');
+wait_for_log($paris, $answered, $before, 'four hosts have 15 s together');
+connections($many);
+ok(wait_for(sub { connections($many) }), 'it asks again');
+my $began = time;
 $paris->stop;
-pass('the server stops');
+cmp_ok(time - $began, '<', 10, 'the server stops before these 15 s have passed');
 
 # --- a host that accepts nothing: its queue has no room.  A session that waits wakes the
 # --- worker, which goes on to the next host in time all the same.
@@ -108,6 +135,9 @@ for my $case ([ oslo => @silent ], [ lima => '127.0.0.1', $full->sockport ])
 	$took{$name} = time;
 	ok(mints($node, 10), "$name mints");
 	$took{$name} = time - $took{$name};
+	my $stat = slurp_file('/proc/' . $node->safe_psql('postgres', q(SELECT pid FROM pg_stat_activity WHERE backend_type = 'snowflake lease')) . '/stat');
+	my ($user, $system) = (split / /, $stat =~ s/.*\) //sr)[ 11, 12 ];
+	cmp_ok($user + $system, '<', 50, "$name: the worker waits without work");
 	$node->stop;
 }
 cmp_ok($took{lima}, '<', 4 * $took{oslo}, "a host that accepts nothing costs $took{lima} s, one that is silent $took{oslo} s");
@@ -134,6 +164,11 @@ for my $case (
 	wait_for_log($paris, qr/invalid value for parameter "snowflake\.registry"/, $before, 'refused by a reload');
 	unlike(substr(slurp_file($paris->logfile), $before), qr/Tr0ub4dor/, 'and not repeated in the log');
 }
+for my $string ('hostaddr=10.0.0.1', 'host=a hostaddr=10.0.0.1', 'host=a,b hostaddr=10.0.0.1,10.0.0.2 port=1,2')
+{
+	is(($paris->psql('postgres', "ALTER SYSTEM SET snowflake.registry = '$string'"))[0], 0, "not refused: $string");
+}
+$paris->safe_psql('postgres', 'ALTER SYSTEM RESET snowflake.registry');
 like($paris->safe_psql('postgres', 'SHOW snowflake.registry'), qr/^host=\Q$second[0]\E port/, 'the string before stays');
 $paris->stop;
 $before = -s $paris->logfile;
