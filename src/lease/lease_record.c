@@ -25,6 +25,7 @@
 
 #include "port/pg_crc32c.h"
 #include "storage/fd.h"
+#include "utils/memutils.h"
 
 #include "lease_record.h"
 #include "settings.h"
@@ -70,12 +71,18 @@ crc_of(const LeaseHeader *header)
 	return crc;
 }
 
+/* What all shards' leases take. */
+static size_t
+room_for_leases(void)
+{
+	return (layout_last_shard(settings_layout()) + 1) * sizeof(Lease);
+}
+
 /* Read all of the file, up to what a record can have.  NULL: it cannot be. */
 static LeaseHeader *
 read_file(size_t *size)
 {
-	size_t room = sizeof(LeaseHeader) +
-				  (layout_last_shard(settings_layout()) + 1) * sizeof(Lease);
+	size_t		 room = sizeof(LeaseHeader) + room_for_leases();
 	LeaseHeader *header = palloc0(room);
 	int			 fd = OpenTransientFile(LEASE_FILE, O_RDONLY | PG_BINARY);
 	ssize_t		 length;
@@ -98,9 +105,9 @@ is_whole(const LeaseHeader *header, size_t size)
 }
 
 /*
- * Read the record, if it is of this server in this place.  If it does not count,
- * gives the reason; then nothing but the registry's number is taken from it, if it
- * can be read.
+ * Read the record, if it is of this server in this place, and make room for all leases.
+ * If it does not count, gives the reason; then nothing but the registry's number is taken
+ * from it, if it can be read.
  */
 const char *
 lease_record_read(LeaseRecord *record)
@@ -112,6 +119,8 @@ lease_record_read(LeaseRecord *record)
 	Place		 here;
 
 	(void) identity_find_place(LEASE_FILE, &here);
+	record->lease =
+		MemoryContextAllocHuge(TopMemoryContext, room_for_leases());
 	record->caller.registry = whole ? header->caller.registry : 0;
 	if (header == NULL)
 		reason = "it has no record of leases";
@@ -186,7 +195,7 @@ lease_record_holds(const LeaseRecord *record, int32 shard)
 int32 *
 lease_record_held(const LeaseRecord *record, int *count)
 {
-	int32 *shard = palloc(Max(record->count, 1) * sizeof(int32));
+	int32 *shard = palloc(record->count * sizeof(int32));
 
 	*count = 0;
 	for (int i = 0; i < record->count; i++)
@@ -205,7 +214,7 @@ lease_record_held(const LeaseRecord *record, int *count)
 Lease *
 lease_record_claims(const LeaseRecord *record, int *count)
 {
-	Lease *lease = palloc(Max(record->count, 1) * sizeof(Lease));
+	Lease *lease = palloc(record->count * sizeof(Lease));
 	int	   missing = settings_asked_shards->automatic;
 
 	for (int i = 0; i < record->count; i++)

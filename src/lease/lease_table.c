@@ -172,7 +172,7 @@ static void
 write_table(const LeaseRecord *record, bool is_on_disk)
 {
 	Size	   size = table->count * sizeof(HeldLease);
-	HeldLease *before = memcpy(palloc(size + 1), table->held, size);
+	HeldLease *before = memcpy(palloc(size), table->held, size);
 	int		   nbefore = table->count;
 
 	LWLockAcquire(end_lock, LW_EXCLUSIVE);
@@ -229,9 +229,8 @@ open_counted(void)
 		int64 from =
 			layout_first_tick_from(settings_layout(), held->lease.from);
 
-		if (!held->is_counted || positions_is_open(held->lease.shard))
-			continue;
-		positions_open(held->lease.shard, Max(first, from));
+		if (held->is_counted && !positions_is_open(held->lease.shard))
+			positions_open(held->lease.shard, Max(first, from));
 	}
 }
 

@@ -43,7 +43,7 @@
 static char *
 describe_held(const LeaseTable *table)
 {
-	int32 *shard = palloc((table->count + 1) * sizeof(int32));
+	int32 *shard = palloc(table->count * sizeof(int32));
 
 	if (table->count == 0)
 		return pstrdup("It holds no shard.");
@@ -134,8 +134,8 @@ report_registry(const RegistryFailure *failure, TimestampTz end)
 }
 
 /*
- * Which refusal is about the shard?  With "auto" it is that none is free: which
- * shard the server held before does not matter.
+ * Which refusal is about the shard?  Else one that is about none, such as a limit.  With
+ * "auto" it is that none is free: which shard the server held before does not matter.
  */
 static const Refusal *
 find_refusal(const LeaseOutcome *outcome, int32 shard)
@@ -148,9 +148,7 @@ find_refusal(const LeaseOutcome *outcome, int32 shard)
 
 		if (refusal->shard == shard)
 			return refusal;
-		if (found == NULL &&
-			(shard == ANY_SHARD || refusal->kind == REFUSED_EXHAUSTED ||
-			 refusal->kind == REFUSED_LIMITED))
+		if (refusal->shard == ANY_SHARD)
 			found = refusal;
 	}
 	return found;

@@ -130,7 +130,6 @@ become_new_holder(const char *why)
 	mine.caller = (LeaseCaller){.holder = identity_random(),
 								.registry = mine.caller.registry};
 	mine.count = 0;
-	is_recorded = false;
 	ereport(LOG, (errmsg("this server is a new holder of snowflake leases"),
 				  errdetail("It is holder %s: %s.",
 							number_text(mine.caller.holder), why)));
@@ -200,10 +199,10 @@ note_fence(void)
 }
 
 /*
- * Propose a fence for a call, and store it before the registry is called.  If
- * the same call was left unanswered, propose the same one.  If another call was,
- * the registry may have the fence of that one, or the one before.  So present
- * the former, which is the greater, and propose a still greater one.
+ * Propose a fence for a call, and store the record with it, before the registry is
+ * called.  If the same call was left unanswered, propose the same one.  If another call
+ * was, the registry may have the fence of that one, or the one before.  So present the
+ * former, which is the greater, and propose a still greater one.
  */
 static bool
 propose_fence(const char *arguments)
@@ -234,13 +233,13 @@ close_shard(int32 shard)
 
 /*
  * Let go of the leases that are not wanted any more, or of all: close their shards, and
- * tell sessions.  The caller stores the record.  Gives the leases that can be given back;
- * one that the registry does not know just ends.
+ * tell sessions.  Gives the leases that can be given back: give_back() stores the record
+ * before the registry is called.  One that the registry does not know just ends.
  */
 static Lease *
 close_surplus(bool all, int *count)
 {
-	Lease *surplus = palloc((mine.count + 1) * sizeof(Lease));
+	Lease *surplus = palloc(mine.count * sizeof(Lease));
 	int	   held = 0;
 
 	*count = 0;
@@ -455,12 +454,9 @@ call_registry(void)
 {
 	int	   count;
 	Lease *surplus = close_surplus(false, &count);
-	bool   good = count == 0 || store();
+	bool   good = registry_connect(&outcome.failure) &&
+				(count == 0 || give_back(surplus, count)) && lease_shards();
 
-	if (!good)
-		return false;
-	good = registry_connect(&outcome.failure) &&
-		   (count == 0 || give_back(surplus, count)) && lease_shards();
 	registry_disconnect();
 	return good;
 }
@@ -512,10 +508,6 @@ begin(void)
 
 	server_known(&known);
 	mine.incarnation = known.writer.incarnation;
-	mine.lease =
-		MemoryContextAllocHuge(TopMemoryContext,
-							   (layout_last_shard(settings_layout()) + 1) *
-								   sizeof(Lease));
 	reason = lease_record_read(&mine);
 	is_recorded = reason == NULL;
 	if (!is_recorded)
@@ -525,27 +517,19 @@ begin(void)
 }
 
 /*
- * Give all leases back.  The record is stored first, with them as given back.  If the
- * registry cannot be reached, they are held again there, as in the registry.
+ * Give all leases back.  If the registry cannot be reached, nothing is stored: the record
+ * has them as held, like the registry.
  */
 static void
 end(void)
 {
-	Size   size = mine.count * sizeof(Lease);
-	Lease *before = memcpy(palloc(size + 1), mine.lease, size);
 	int	   count;
 	Lease *surplus;
 
 	leases_forget_outcome();
 	surplus = close_surplus(true, &count);
-	if (count == 0 || !store())
-		return;
-	if (!registry_connect(&outcome.failure))
-	{
-		memcpy(mine.lease, before, size);
-		(void) store();
-	}
-	else if (give_back(surplus, count))
+	if (count > 0 && registry_connect(&outcome.failure) &&
+		give_back(surplus, count))
 		(void) store();
 	registry_disconnect();
 }

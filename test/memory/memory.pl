@@ -38,7 +38,7 @@ my @REPLACED = (
 	[ 'src/mint.c', 'bool met_behind;', 'int32 met_behind;' ],
 	[ 'src/worker.h', 'bool begun;', 'int64 begun;' ],
 	[ 'src/lease/lease_table.h', 'bool is_counted;', 'int64 is_counted;' ],
-	[ 'src/lease/lease_table.c', '= memcpy(palloc(size + 1), table->held, size); int nbefore', '= copy_held(table->held, table->count); int nbefore' ],
+	[ 'src/lease/lease_table.c', '= memcpy(palloc(size), table->held, size); int nbefore', '= copy_held(table->held, table->count); int nbefore' ],
 );
 
 # Each with its program and definitions; "faults" are those that show there.  What is slow is

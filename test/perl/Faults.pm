@@ -99,7 +99,7 @@ my @FAULTS = (
 	],
 	[
 		'one_owner', 'no statement runs code of another role than the owner', 'owners',
-		'sql/snowflake/keys.sql', "AND NOT pg_has_role(c.relowner, class.owner::oid, 'USAGE')", 'AND false'
+		'sql/snowflake/keys.sql', "AND NOT pg_has_role(c.relowner, class.owner, 'USAGE')", 'AND false'
 	],
 	[
 		'patience', 'all locks together are waited for as long as a few', '099_owners',

@@ -26,7 +26,7 @@ my @ROOMS = (
 			],
 			[
 				qw(src/lease/*.[ch]) => [
-					'check settings', qw(091_lease_begins 062_lease_clocks 095_renewal_on_disk 092_confirmed_fence 061_lease_places 060_leases
+					'check settings', qw(091_lease_begins 062_lease_clocks 095_renewal_on_disk 092_confirmed_fence 061_lease_places 060_leases 115_told_leases
 					  096_registry_by_reload 070_false_registry 071_registry_hosts 075_no_wait 074_leaving 076_reserved_shards 097_one_order
 					  069_feed_and_leases 088_marks_and_leases 106_states_in_time 005_settings 063_leases_page 087_check 043_failures 064_fleet)
 				]
@@ -230,6 +230,9 @@ my @EQUIVALENT = (
 		'the entry behind the last one is there, and is of no database, of one that is counted already, or of one that has ended, which the ring has'
 	],
 	[ qr{^src/settled\.c$}, qr/left_us <= 0/, qr/left_us < 0/, 'it looks once more in the very microsecond in which the time ends' ],
+	[ qr{^src/lease/lease_wait\.c$}, qr/^\s*break;/, qr/\(void\) 0;/, 'an error was raised before it' ],
+	[ qr{^src/lease/lease_wait\.c$}, qr/return now > most \? now - most/, qr/now >= most|now <= least/, 'where they are equal the difference is 0, too' ],
+	[ qr{^src/lease/lease_worker\.c$}, qr/it has none that has to be on disk/, qr/&mine, false\)/, 'a holder that has just begun has no lease that could be opened' ],
 	[ qr{^src/lease/lease_wait\.c$}, qr/waited_us >= settings_/, qr/waited_us > settings_/, 'it says so at the next look, in the very microsecond in which the tolerance ends' ],
 	[ qr{^src/clock\.c$}, qr/ms >= LATCH_WAIT_MS/, qr/ms > LATCH_WAIT_MS/, 'so short a sleep may be one or the other: see LATCH_WAIT_MS' ],
 	[ qr{^src/mint\.c$}, qr/my_held > ALL_SHARDS/, qr/my_held >= ALL_SHARDS/, 'the condition before it has returned where they are equal' ],

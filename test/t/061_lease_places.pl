@@ -184,9 +184,30 @@ is_holding($lima, '40', 'until it has ended');
 $lima->stop;
 
 # --- a record that is damaged
+
+# CRC-32C of all bytes but its own, as it is stored.
+sub crc_of
+{
+	my ($record) = @_;
+	my $crc = 0xffffffff;
+
+	for my $byte (unpack('C*', substr($record, 0, 364) . substr($record, 368)))
+	{
+		$crc ^= $byte;
+		$crc = $crc & 1 ? $crc >> 1 ^ 0x82f63b78 : $crc >> 1 for 1 .. 8;
+	}
+	return pack('L', $crc ^ 0xffffffff);
+}
+
+is(unpack('H*', substr(slurp_file($lima->data_dir . '/snowflake.lease'), 364, 4)),
+	unpack('H*', crc_of(slurp_file($lima->data_dir . '/snowflake.lease'))), 'the checksum of a record');
 for my $damage (
 	[ 'damaged', sub { substr($_[0], 100, 1) ^= "\1" } ],
+	[ 'damaged in a lease', sub { substr($_[0], 380, 1) ^= "\1" } ],
 	[ 'cut short', sub { substr($_[0], 300) = '' } ],
+	[ 'cut short, and says that it is long', sub { substr($_[0], 360) = pack('L', 2**32 - 1) } ],
+	[ 'of another kind', sub { substr($_[0], 0, 4) = 'NOLS'; substr($_[0], 364, 4) = crc_of($_[0]) } ],
+	[ 'of another version', sub { substr($_[0], 4, 4) = pack('L', 2); substr($_[0], 364, 4) = crc_of($_[0]) } ],
 	[ 'damaged where it says how long it is', sub { substr($_[0], 360, 4) = pack('L', 2**32 - 1) } ])
 {
 	my ($name, $change) = @$damage;
@@ -210,8 +231,12 @@ my $log_end = -s $lima->logfile;
 $lima->append_conf('postgresql.conf', "snowflake.layout = 'discord'");
 $lima->start;
 looks_seldom($lima, q{backend_type = 'snowflake lease'}, 'a worker that has to wait until the layout is accepted');
+fails_with($lima, "SET statement_timeout = '60s'; $nextval", '55000', qr/layout/, 'so does a call, with an error');
 $lima->safe_psql('postgres', 'SELECT snowflake_accept_layout()');
 wait_for_log($lima, qr/: its record of leases is of another layout\./, $log_end, 'with another layout it is a new holder, and the log says why');
+$lima->append_conf('postgresql.conf', 'max_worker_processes = 0');
+$lima->restart;
+fails_with($lima, "SET statement_timeout = '60s'; $nextval", '55000', qr/background worker is not running/, 'no worker: an error');
 $lima->stop;
 
 # --- two servers of one that no evidence tells apart: they part at the next renewal

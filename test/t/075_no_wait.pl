@@ -142,9 +142,10 @@ fails_with($oslo, $nextval, '55006', qr/no shard is free in the registry/, 'what
 my $dir = PostgreSQL::Test::Utils::tempdir_short();
 my $proxy = start_proxy($dir, $registry, 0);
 set_not_before(q(now() - interval '1 day'));
+in_registry(q(SELECT snowflake_registry_reserve(19, 'whom the error does not name')));
 my $quito = new_server('quito', conf => <<"CONF");
 snowflake.registry = 'host=$dir port=5432 dbname=postgres user=ids'
-snowflake.shards = '20'
+snowflake.shards = '19,20'
 snowflake.lease = '2s'
 shared_buffers = 64MB
 CONF

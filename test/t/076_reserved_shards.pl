@@ -57,6 +57,19 @@ SQL
 is($paris->safe_psql('postgres', q(SELECT count(DISTINCT id) FROM (SELECT snowflake_history(now() - interval '1 day', shard) OVER (PARTITION BY shard) FROM generate_series(4, 82, 2) AS shard) AS h (id))),
 	40, 'ids of 40 shards');
 cmp_ok($registry->safe_psql('postgres', 'DROP TRIGGER note_call ON snowflake_registry_holders; SELECT count(*) FROM calls'), '<', 20, 'for which the registry is not called 40 times');
+# an answer is old in the next statement, and after a second
+my $unreserve = 'psql -XAtq -d "' . $registry->connstr('postgres') . '" -c "SELECT snowflake_registry_unreserve(%d)"';
+fails_with($paris, history(6) . ";\n\\! " . sprintf($unreserve, 6) . "\n" . history(6), '55006', qr/shard 6 is not reserved/, 'the next statement asks again');
+fails_with($paris, sprintf(<<'SQL', map { s/'/''/gr } sprintf($unreserve, 8)), '55006', qr/shard 8 is not reserved/, 'and so does a long one');
+DO $do$
+BEGIN
+	PERFORM snowflake_history(now() - interval '1 day', 8) OVER ();
+	COPY (SELECT) TO PROGRAM '%s';
+	PERFORM pg_sleep(1.1);
+	PERFORM snowflake_history(now() - interval '1 day', 8) OVER ();
+END
+$do$
+SQL
 # a registry that is silent: an attempt goes on while the next call asks
 my $again = 'PERFORM snowflake_history(now() - interval $$1 day$$, 4) OVER ()';
 my $postmaster = postmaster_pid($registry);

@@ -57,13 +57,33 @@ my $tokyo = leasing_server('tokyo', $registry, '40', '10min');
 is_holding($tokyo, '40', 'a server leases');
 my $last_answer = 'SELECT last_answer FROM snowflake_lease_status()';
 my $answered = $tokyo->safe_psql('postgres', $last_answer);
+
+# How often the worker went to sleep, and for how long it ran, in hundredths of a second.
+sub activity_of
+{
+	my ($pid) = @_;
+	my ($sleeps) = slurp_file("/proc/$pid/status") =~ /^voluntary_ctxt_switches:\s*(\d+)/m;
+	my @stat = split(' ', slurp_file("/proc/$pid/stat") =~ s/.*\) //sr);
+
+	return ($sleeps, $stat[11] + $stat[12]);
+}
+
+my $sleeper = $tokyo->safe_psql('postgres', q(SELECT pid FROM pg_stat_activity WHERE backend_type = 'snowflake lease'));
+ok(wait_until($tokyo, q(SELECT state = 'idle' FROM pg_stat_activity WHERE backend_type = 'snowflake lease')), 'its worker is idle');
+my @activity = activity_of($sleeper);
 # longer than between two attempts; woken twice, as it says so before it looks what to do
 ok(wait_until($tokyo, "SELECT clock_timestamp() > '$answered'::timestamptz + interval '2 s'"), 'a while later');
+my @since = activity_of($sleeper);
+cmp_ok($since[0] - $activity[0], '<', 10, 'the worker sleeps: it wakes ' . ($since[0] - $activity[0]) . ' times');
+cmp_ok($since[1] - $activity[1], '<', 20, 'nor does it run');
 for (1 .. 2)
 {
 	my $offset = -s $tokyo->logfile;
 	my $pid = $tokyo->safe_psql('postgres', q(SELECT pid FROM pg_stat_activity WHERE backend_type = 'snowflake lease' AND pg_log_backend_memory_contexts(pid)));
 	$tokyo->wait_for_log(qr/logging memory contexts of PID $pid/, $offset);
+	my $of_attempts = qr/\[$pid\] .*snowflake worker: \d+ total in (\d+) blocks/;
+	$tokyo->wait_for_log($of_attempts, $offset);
+	is((substr(slurp_file($tokyo->logfile), $offset) =~ $of_attempts)[0], 1, 'what an attempt needed is freed');
 }
 is($tokyo->safe_psql('postgres', $last_answer), $answered, 'the worker woken, and no call that waits for it: the registry is not asked');
 
@@ -94,6 +114,11 @@ my $pid = $tokyo->safe_psql('postgres', $worker);
 do_during_call({ shards => 43 }, sub { $tokyo->safe_psql('postgres', "SELECT pg_terminate_backend($pid)") });
 ok(wait_until($tokyo, "SELECT count(*) = 1 FROM ($worker) AS w WHERE pid <> $pid"), 'the worker is ended during a call: it leaves, and is back');
 is_holding($tokyo, '43', 'and leases');
+do_during_call({ shards => 40 }, sub { });
+is_holding($tokyo, '40', 'another shard');
+wait_for_log($tokyo, qr/LOG:  this server has leased snowflake shards "40"\n.*DETAIL:  Before, it had "43"/, 0, 'as the log says');
+do_during_call({ shards => 43 }, sub { });
+is_holding($tokyo, '43', 'the one before');
 
 # --- A call that failed with the settings of before a reload
 
