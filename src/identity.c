@@ -227,8 +227,8 @@ is_new_clone(const Identity *here, const Identity *recorded, StartMode start,
 	if (start == START_FROM_BACKUP &&
 		(elsewhere || recorded->evidence[0] == '\0'))
 	{
-		/* with zeros after it, in the place of what is_elsewhere() found */
-		strncpy(evidence, FROM_BACKUP, IDENTITY_EVIDENCE_SIZE);
+		memset(evidence, 0, IDENTITY_EVIDENCE_SIZE); /* of is_elsewhere() */
+		strlcpy(evidence, FROM_BACKUP, IDENTITY_EVIDENCE_SIZE);
 		return true;
 	}
 	return elsewhere;

@@ -312,6 +312,7 @@ record_write_file(RecordKind kind, const Record *record, Trouble *trouble)
 {
 	Record bytes = seal(kind, record);
 
+	trouble->record = kind;
 	return record_replace_file(records[kind].file, records[kind].temp_file,
 							   &bytes, sizeof(bytes), trouble);
 }

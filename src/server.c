@@ -241,7 +241,7 @@ read_pages(Record *known, Record *page, RecordResult *result, Trouble *trouble)
 		merge_record(&layout, known);
 	if (*result == RECORD_FOUND)
 		merge_record(page, known);
-	else if (layout_result == RECORD_UNREADABLE)
+	else if (layout_result == RECORD_UNREADABLE && *result == RECORD_MISSING)
 		*trouble = layout_trouble;
 	return layout_result == RECORD_FOUND || *result == RECORD_FOUND ||
 		   (layout_result == RECORD_MISSING && *result == RECORD_MISSING);
@@ -398,7 +398,7 @@ static void
 store_evidence(RecordResult file)
 {
 	Record	record = server->known;
-	Trouble trouble = {0};
+	Trouble trouble;
 
 	if (file == RECORD_MISSING && server->start != START_AS_PRIMARY)
 		identity_note_start(&record.writer, server->start);

@@ -347,8 +347,7 @@ parts_of(Look *look, Oid relation, const char *column)
 
 /*
  * Can the index be read from its end?  As in the planner: one that is valid for
- * the snapshot, of all rows, and in the order of integers.  Whether it is valid at
- * all, its caller looks when it is locked.
+ * the snapshot, of all rows, and in the order of integers.
  */
 static bool
 leads_to_greatest(Oid index, AttrNumber column, bool *descends)
@@ -363,7 +362,7 @@ leads_to_greatest(Oid index, AttrNumber column, bool *descends)
 	if (!HeapTupleIsValid(tuple))
 		return false;
 	form = (Form_pg_index) GETSTRUCT(tuple);
-	leads = form->indkey.values[0] == column &&
+	leads = form->indisvalid && form->indkey.values[0] == column &&
 			heap_attisnull(tuple, Anum_pg_index_indpred, NULL) &&
 			(!form->indcheckxmin ||
 			 TransactionIdPrecedes(HeapTupleHeaderGetXmin(tuple->t_data),

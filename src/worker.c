@@ -40,6 +40,7 @@ worker_register(const char *name, const char *function)
 	BackgroundWorker worker = {0};
 
 	strlcpy(worker.bgw_name, name, BGW_MAXLEN);
+	strlcpy(worker.bgw_type, name, BGW_MAXLEN);
 	strlcpy(worker.bgw_library_name, "snowflake", BGW_MAXLEN);
 	strlcpy(worker.bgw_function_name, function, BGW_MAXLEN);
 	worker.bgw_flags =

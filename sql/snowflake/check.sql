@@ -353,7 +353,7 @@ BEGIN
         looked := looked + 1;
         seen := seen || item.oid;
         BEGIN
-            EXECUTE format('SELECT * FROM %s.snowflake_newest($1, $2, false, $3)', own) INTO look USING item.oid, item.attname, patience;
+            EXECUTE format('SELECT * FROM %s.snowflake_newest($1, $2, false, $3)', own) INTO look USING item.oid::regclass, item.attname, patience;
             unseen := unseen || look.unseen;
             patience := patience - look.waited_ms;
             newest := look.newest;

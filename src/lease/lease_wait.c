@@ -148,7 +148,8 @@ find_refusal(const LeaseOutcome *outcome, int32 shard)
 
 		if (refusal->shard == shard)
 			return refusal;
-		if (refusal->shard == ANY_SHARD)
+		if (found == NULL &&
+			(shard == ANY_SHARD || refusal->shard == ANY_SHARD))
 			found = refusal;
 	}
 	return found;

@@ -528,8 +528,9 @@ end(void)
 
 	leases_forget_outcome();
 	surplus = close_surplus(true, &count);
-	if (count > 0 && registry_connect(&outcome.failure) &&
-		give_back(surplus, count))
+	if (count == 0)
+		return;
+	if (registry_connect(&outcome.failure) && give_back(surplus, count))
 		(void) store();
 	registry_disconnect();
 }

@@ -209,8 +209,8 @@ fault_of_pages(void)
 
 	if (horizon == RECORD_FOUND || layout == RECORD_FOUND)
 		return NULL;
-	return layout == RECORD_UNREADABLE	? "page 1" :
-		   horizon == RECORD_UNREADABLE ? "page 0" :
+	return horizon == RECORD_UNREADABLE ? "page 0" :
+		   layout == RECORD_UNREADABLE	? "page 1" :
 										  NULL;
 }
 

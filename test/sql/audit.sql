@@ -102,10 +102,10 @@ SELECT attname, rows.newest AS of_rows, split_part(rows.unseen[1], ' ', 2) AS wh
 -- by an index of this transaction; one that is not valid is let go
 BEGIN;
 CREATE INDEX ON columns (eight);
-SELECT newest, unseen FROM snowflake_newest('columns', 'eight', false, 0);
+SELECT newest, array_to_string(unseen, ' ') AS unseen FROM snowflake_newest('columns', 'eight', false, 0);
 ROLLBACK;
 BEGIN;
-SELECT newest, unseen FROM snowflake_newest('columns', 'twice', false, 0);
+SELECT newest, array_to_string(unseen, ' ') AS unseen FROM snowflake_newest('columns', 'twice', false, 0);
 SELECT count(*) FROM pg_locks WHERE relation = 'not_valid'::regclass AND pid = pg_backend_pid();
 COMMIT;
 -- negative values alone
@@ -113,7 +113,7 @@ DELETE FROM columns WHERE eight > 0;
 SELECT by_index.newest, by_rows.newest FROM snowflake_newest('columns', 'two', false, 0) AS by_index, snowflake_newest('columns', 'eight', true, 0) AS by_rows;
 -- what is no table, or no table any more, is named, and no lock is left
 BEGIN;
-SELECT newest, unseen FROM snowflake_newest(4294967295, 'id', false, 0);
+SELECT newest, array_to_string(unseen, ' ') AS unseen FROM snowflake_newest(4294967295, 'id', false, 0);
 SELECT count(*) FROM pg_locks WHERE relation = 4294967295;
 COMMIT;
 DROP TABLE columns;
@@ -162,7 +162,7 @@ CREATE TABLE larger (id snowflake, filler text);
 ALTER TABLE large_2 INHERIT larger;
 ALTER FOREIGN TABLE large_3 INHERIT larger;
 CREATE FOREIGN TABLE large_4 () INHERITS (larger) SERVER files OPTIONS (filename '/there is none');
-SELECT newest, unseen FROM snowflake_newest('large_3', 'filler', false, 0);
+SELECT newest, array_to_string(unseen, ' ') AS unseen FROM snowflake_newest('large_3', 'filler', false, 0);
 SELECT blocks, blocks IS NULL AS is_unknown, unseen FROM snowflake_parts('larger', 'id') AS parts (blocks, unseen);
 SELECT ids, last_id FROM snowflake_audit('larger', 'id') WHERE finding = 'all ids';
 DROP TABLE large, larger CASCADE;
@@ -219,7 +219,7 @@ SELECT snowflake_audit('clicks', 'id');
 RESET ROLE;
 SET ROLE regress_snowflake_auditor;
 SET row_security = off;
-SELECT newest, unseen FROM snowflake_newest('clicks', 'id', false, 0);
+SELECT newest, array_to_string(unseen, ' ') AS unseen FROM snowflake_newest('clicks', 'id', false, 0);
 RESET row_security;
 RESET ROLE;
 -- the right to the table, and none to its schema
@@ -228,8 +228,8 @@ CREATE TABLE closed.photos (id bigint PRIMARY KEY);
 GRANT SELECT ON closed.photos TO regress_snowflake_auditor;
 SELECT 'closed.photos'::regclass::oid AS closed \gset
 SET ROLE regress_snowflake_auditor;
-SELECT newest, unseen FROM snowflake_newest(:closed, 'id', false, 0);
-SELECT newest, unseen FROM snowflake_newest(:closed, 'id', true, 0);
+SELECT newest, array_to_string(unseen, ' ') AS unseen FROM snowflake_newest(:closed, 'id', false, 0);
+SELECT newest, array_to_string(unseen, ' ') AS unseen FROM snowflake_newest(:closed, 'id', true, 0);
 \echo :SQLSTATE
 RESET ROLE;
 DROP SCHEMA closed CASCADE;

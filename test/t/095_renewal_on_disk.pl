@@ -17,6 +17,7 @@ wait_for_log($paris, qr/this server has leased snowflake shards "20-21"/, 0, 'sh
 # while the registry makes a call wait, something comes in the way of the file's new version
 my $obstacle = $paris->data_dir . '/snowflake.lease.tmp';
 my $lock = start_session($registry, 'BEGIN; LOCK TABLE snowflake_registry_holders; SELECT pg_sleep(3600)');
+ok(wait_until($registry, q{SELECT count(*) = 1 FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%'}), 'somebody locks the registry');
 change_settings($paris, shards => '20,22');
 my $now = $registry->safe_psql('postgres', 'SELECT clock_timestamp()');
 ok(wait_until($registry, "SELECT count(*) = 1 FROM pg_stat_activity WHERE usename = 'ids' AND wait_event_type = 'Lock' AND query_start > '$now'"), 'a call waits');
