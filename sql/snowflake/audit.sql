@@ -73,7 +73,7 @@ BEGIN
             MESSAGE = format('"%s" is not a table or view', class.relname);
     END IF;
     SELECT a.atttypid INTO id_type FROM pg_attribute AS a
-     WHERE a.attrelid = relation AND a.attname = column_name;
+     WHERE a.attrelid = relation AND a.attname = column_name AND NOT a.attisdropped;
     IF NOT FOUND THEN
         RAISE undefined_column USING
             MESSAGE = format('column "%s" of relation "%s" does not exist', column_name, class.relname);

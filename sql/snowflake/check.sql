@@ -282,7 +282,7 @@ BEGIN
         SELECT c.oid::regclass AS name, a.attname, c.relkind, a.attidentity, a.attinhcount > 0 AS is_inherited,
                c.oid, d.mints, n.numbers_of, a.atthasdef OR y.typdefault IS NOT NULL AS has_default, i.is_key, i.is_indexed, r.refers, s.sequence,
                (SELECT substring(pg_get_expr(e.adbin, 0) FROM 'snowflake_nextval[(]([0-9]+)[)]')::numeric
-                  FROM pg_attrdef AS e WHERE e.adrelid = c.oid AND e.adnum = a.attnum) AS shard
+                  FROM pg_attrdef AS e WHERE e.adrelid = c.oid AND e.adnum = a.attnum AND d.mints) AS shard
           FROM pg_class AS c
           JOIN pg_attribute AS a ON a.attrelid = c.oid
           JOIN types AS t ON t.oid = a.atttypid
@@ -410,7 +410,7 @@ BEGIN
     LOOP
         EXECUTE format('SELECT %1$s.snowflake_timestamp($1) AS ends, age(%1$s.snowflake_timestamp($1) AT TIME ZONE ''UTC'', '
                        '%1$s.snowflake_timestamp($2) AT TIME ZONE ''UTC'') AS step', own) INTO last_range USING item.last_to, item.last_from;
-        IF last_range.step NOT BETWEEN interval '1 h' AND interval '1 year' THEN     -- one that was there before its ids were adopted
+        IF last_range.step NOT BETWEEN interval '1 min' AND interval '1 year' THEN     -- one that was there before its ids were adopted
             last_range.step := '1 month';
         END IF;
         IF last_range.ends < clock_timestamp() + partitions_for THEN

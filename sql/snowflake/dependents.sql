@@ -20,7 +20,8 @@ AS $$
          WHERE d.deptype IN ('e', 'i', 'a', 'x')
     ), types(oid) AS (
         -- its types, and the domains and arrays of them
-        SELECT objid FROM own WHERE classid = 'pg_type'::regclass
+        SELECT objid FROM own JOIN pg_type AS t ON own.classid = 'pg_type'::regclass AND t.oid = own.objid
+         WHERE NOT EXISTS (SELECT FROM pg_depend AS x WHERE x.classid = 'pg_class'::regclass AND x.objid = t.typrelid AND x.deptype = 'x')
         UNION
         SELECT t.oid FROM types JOIN pg_type AS t ON types.oid IN (t.typbasetype, t.typelem)
     ), columns AS (
@@ -70,12 +71,12 @@ AS $$
           JOIN pg_attrdef AS d ON u.classid = 'pg_attrdef'::regclass AND d.oid = u.objid
           JOIN pg_attribute AS a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
           JOIN pg_class AS c ON c.oid = a.attrelid
-         CROSS JOIN LATERAL (SELECT a.attinhcount = 0 AND c.relkind IN ('r', 'p')
+         CROSS JOIN LATERAL (SELECT a.attinhcount = 0 AND c.relkind IN ('r', 'p') AND a.attgenerated = ''
                AND (a.atttypid = 'bigint'::regtype OR a.atttypid IN (SELECT objid FROM own WHERE classid = 'pg_type'::regclass))
                AND pg_get_expr(d.adbin, d.adrelid) ~ '^\(?([^()'']+\.)?snowflake_nextval\(\d*\)\)?(::[^()'']+)?$'
                AND NOT EXISTS (SELECT FROM pg_constraint AS f WHERE f.contype = 'f' AND f.conrelid = a.attrelid AND a.attnum = ANY (f.conkey))
                AND NOT EXISTS (SELECT FROM columns AS x WHERE x.attrelid = a.attrelid AND x.attnum = a.attnum AND x.is_partition_key)
-               AND NOT EXISTS (SELECT FROM uses AS x WHERE x.classid = 'pg_class'::regclass AND x.objid = a.attrelid)) AS k(is_key)
+               AND NOT EXISTS (SELECT FROM uses AS x WHERE x.classid = 'pg_class'::regclass AND x.objid = a.attrelid AND c.relkind = 'p')) AS k(is_key)
          WHERE a.attgenerated = '' OR a.attinhcount = 0
         UNION ALL
         SELECT 4, pg_describe_object('pg_class'::regclass, attrelid, attnum),

@@ -37,7 +37,8 @@ AS $$
                                        OR (SELECT oid FROM own_type WHERE typname = 'snowflake_instant') = ANY (f.proargtypes))
         UNION ALL
         SELECT m.classid, m.objid, NULL
-          FROM member AS m WHERE m.classid = 'pg_opclass'::regclass
+          FROM member AS m JOIN pg_opclass AS o ON m.classid = 'pg_opclass'::regclass AND o.oid = m.objid
+         WHERE o.opcname = 'snowflake_shard_ops'
     ), dependent(classid, objid, by_classid, by_objid) AS (
         SELECT classid, objid, NULL, NULL FROM reader
         UNION
@@ -129,7 +130,7 @@ AS $$
                (SELECT format('UPDATE %s SET %2$I = %2$I;', e.adrelid::regclass, u.attname)
                   FROM pg_depend AS d JOIN updatable AS u ON u.attrelid = d.refobjid AND u.attnum = d.refobjsubid
                  WHERE d.classid = 'pg_attrdef'::regclass AND d.objid = e.oid
-                   AND d.refclassid = 'pg_class'::regclass
+                   AND d.refclassid = 'pg_class'::regclass AND d.refobjid = e.adrelid
                  ORDER BY u.attnum LIMIT 1)
           FROM expression AS e WHERE e.attgenerated = 's'
         UNION ALL
@@ -145,8 +146,9 @@ AS $$
         SELECT 7, s.object, s.uses, NULL, 'to read old ids, name their layout in it'
           FROM shown AS s
           LEFT JOIN pg_class AS c ON s.classid = 'pg_class'::regclass AND c.oid = s.objid
+          LEFT JOIN pg_trigger AS t ON s.classid = 'pg_trigger'::regclass AND t.oid = s.objid
          WHERE s.classid NOT IN ('pg_constraint'::regclass, 'pg_statistic_ext'::regclass)
-           AND coalesce(c.relkind = 'v', true)
+           AND coalesce(c.relkind = 'v', true) AND coalesce(t.tgparentid = 0, true)
            AND (s.classid <> 'pg_attrdef'::regclass OR s.objid IN (SELECT oid FROM expression WHERE attgenerated <> 's'))
     )
     SELECT object, uses, holds_rows, remedy FROM answer ORDER BY place, object COLLATE "C"

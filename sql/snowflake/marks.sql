@@ -197,7 +197,7 @@ BEGIN
               FROM %s.snowflake_read_marks($1))
         SELECT min(mark) FILTER (WHERE is_named) AS least,
                string_agg(server, ', ' ORDER BY server) AS listed,
-               array_agg(server) AS servers,
+               array_agg(server) FILTER (WHERE server IS NOT NULL) AS servers,
                min(server) FILTER (WHERE is_named AND is_apart) AS apart,
                string_agg(server, ', ' ORDER BY server) FILTER (WHERE is_with_rows AND NOT is_named) AS not_named,
                array_agg(came_by) AS subscriptions

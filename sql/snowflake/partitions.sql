@@ -120,10 +120,10 @@ BEGIN
 
     -- A snapshot from before the lock does not show the partitions that
     -- another session has just made.
-    IF EXISTS (
+    IF current_setting('transaction_isolation') NOT LIKE 'read %' AND EXISTS (
             SELECT relid FROM pg_partition_tree(parent) WHERE parentrelid = parent
             EXCEPT
-            SELECT inhrelid FROM pg_inherits) THEN
+            SELECT inhrelid FROM pg_inherits WHERE inhparent = parent) THEN
         RAISE serialization_failure USING
             MESSAGE = 'could not serialize access due to partitions that were added concurrently',
             HINT = 'The transaction might succeed if retried.';

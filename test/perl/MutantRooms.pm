@@ -117,7 +117,7 @@ my @EQUIVALENT = (
 	],
 	[ qr/\.c$/, qr/^\s*va_end\(/, qr/if \(false\)/, 'it does nothing on the processors that we have' ],
 	[ qr{^src/worker\.c$}, qr/worker->latch = NULL;/, qr/if \(false\)/, 'shared memory is zero when it is new' ],
-	[ qr{^src/owner\.c$}, qr/GetUserNameFromId\(.*, false\)/, qr/, true\)/, 'the owner of a table, and who calls, are there' ],
+	[ qr{^src/owner\.c$}, qr/GetUserNameFromId\(owner, false\)/, qr/, true\)/, 'the owner of a table is there' ],
 	[ qr{^src/owner\.c$}, qr/GUC_ACTION_SAVE, true, 0, false\)/, qr/0, true\)/, 'it tells apart settings of the start of a session, of which search_path is none' ],
 	[ qr{^src/owner\.c$}, qr/code < 0/, qr/code <= 0/, 'no result of SPI is 0' ],
 	[
@@ -170,7 +170,7 @@ my @EQUIVALENT = (
 	[ qr{^src/mark\.c$}, qr/if \(found\)/, qr/if \(!\(found\)\)/, 'all that it sets is 0, as shared memory is when it is new' ],
 	[ qr{^src/sessions\.c$}, qr/init_u64\(&slot->first_id/, qr/if \(false\)/, 'it is shown only where the mark is held, and is set before' ],
 	[ qr{^src/sessions\.c$}, qr/^\s*continue;/, qr/^\s*\(void\) 0;/, 'a slot that is nobody\'s has mark_tick NO_TICK, so it is looked at in vain' ],
-	[ qr{^src/sessions\.c$}, qr/i < MaxBackends/, qr/i <= MaxBackends/, 'there is room for one slot more, and that is nobody\'s' ],
+	[ qr{^src/sessions\.c$}, qr/i < MaxBackends/, qr/i <= MaxBackends/, 'there is room for one slot more, and that is nobody\'s (with assertions it would be found)' ],
 	[ qr{^src/sessions\.c$}, qr/mul_size\(MaxBackends \+ 1/, qr/mul_size\(MaxBackends,/, 'the server aligns what it gives to cache lines' ],
 	[ qr{^src/sessions\.c$}, qr/&& !found/, qr/&& true/, 'the postmaster calls it once for each piece of shared memory, which is new then' ],
 	[ qr{^src/mark\.c$}, qr/bool has_imported = false/, qr/= true/, 'each process has a transaction, to find its database, and at the end of that it is set to false' ],
@@ -247,7 +247,7 @@ my @EQUIVALENT = (
 	],
 	[
 		qr{^sql/snowflake/audit\.sql$}, qr/read_view.*relation::oid, column_name/, qr/relation, column_name/,
-		'who may read the view has all rights of its owner, as whom it is read, by its name'
+		'who may read the view has all rights of its owner, as whom it is read; if the name is another view\'s meanwhile, rights are asked for again'
 	],
 	[
 		qr{^sql/snowflake/keys\.sql$}, qr/d\.deptype = 'i'\)$/, qr/m\.attnum \)$/,

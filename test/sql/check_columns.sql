@@ -54,6 +54,13 @@ SELECT * FROM snowflake_check() WHERE area = 'columns' EXCEPT TABLE known;
 TABLE known EXCEPT SELECT * FROM snowflake_check();
 ROLLBACK;
 RESET allow_system_table_mods;
+-- one that is computed, and one of another schema's function of that name
+CREATE SCHEMA app;
+CREATE FUNCTION app.snowflake_nextval(integer) RETURNS snowflake LANGUAGE sql AS 'SELECT $1::bigint::snowflake';
+CREATE TABLE strangers (n bigint, id snowflake GENERATED ALWAYS AS (n::snowflake) STORED PRIMARY KEY, other snowflake DEFAULT app.snowflake_nextval(77));
+SELECT * FROM snowflake_check() WHERE area = 'columns' AND finding ~ 'strangers';
+DROP TABLE strangers;
+DROP SCHEMA app CASCADE;
 -- an area that is not ok has no row that says so
 SELECT count(*) FROM known WHERE state = 'ok';
 DROP TABLE known, of_table;
@@ -221,7 +228,7 @@ BEGIN
     DROP TABLE clicks_1;
 END $$;
 SELECT e.*, f.* FROM (VALUES ('1 day', '-3 days', '7 days'), ('1 day', '3 days', '7 days'), ('7 days', '6 days', '7 days'), ('7 days', '9 days', '7 days'),
-    ('7 days', '9 days', '10 days'), ('360 days', '3 days', '7 days'), ('400 days', '3 days', '7 days'), ('2 h', '3 days', '7 days'), ('59 min', '3 days', '7 days')) AS e(lasts, ends, later),
+    ('7 days', '9 days', '10 days'), ('360 days', '3 days', '7 days'), ('400 days', '3 days', '7 days'), ('2 h', '3 days', '7 days'), ('30 min', '3 days', '7 days'), ('59 s', '3 days', '7 days')) AS e(lasts, ends, later),
     ends_in(e.lasts::interval, e.ends::interval, e.later::interval) AS f;
 DROP FUNCTION ends_in, not_seen, found_of_identity, not_ours;
 DROP TABLE clicks, kinds, target;

@@ -66,6 +66,14 @@ CREATE FUNCTION unrelated() RETURNS bigint LANGUAGE sql AS 'SELECT 5::bigint';
 CREATE FUNCTION dropped_too() RETURNS bigint LANGUAGE plpgsql AS 'BEGIN RETURN snowflake_nextval(); END';
 ALTER FUNCTION dropped_too DEPENDS ON EXTENSION snowflake;
 CREATE VIEW calls AS SELECT dropped_too();
+-- and a materialized view, but not what has its rows
+CREATE MATERIALIZED VIEW dropped_rows AS SELECT 1 AS n;
+ALTER MATERIALIZED VIEW dropped_rows DEPENDS ON EXTENSION snowflake;
+CREATE TABLE holds_rows (m dropped_rows);
+-- what is computed mints nothing, whatever the function is called
+CREATE SCHEMA app;
+CREATE FUNCTION app.snowflake_nextval() RETURNS bigint IMMUTABLE LANGUAGE sql AS 'SELECT 5::bigint';
+CREATE TABLE computed (id snowflake GENERATED ALWAYS AS (app.snowflake_nextval()::snowflake) STORED);
 \pset format unaligned
 SELECT * FROM snowflake_dependents();
 
@@ -106,4 +114,7 @@ DROP EXTENSION snowflake CASCADE;
 DROP FOREIGN DATA WRAPPER nowhere CASCADE;
 DROP TABLE IF EXISTS known, photos, more_photos, "Order's", "Rest", clicks, events, spread, likes, ranges CASCADE;
 DROP TYPE IF EXISTS pair, idrange, photo_id CASCADE;
+DROP TABLE IF EXISTS computed, holds_rows;
+DROP MATERIALIZED VIEW IF EXISTS dropped_rows;
+DROP SCHEMA app CASCADE;
 DROP FUNCTION unrelated;

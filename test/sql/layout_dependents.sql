@@ -139,6 +139,16 @@ CREATE TABLE apart (kind integer DEFAULT snowflake_shard(5), twice integer GENER
 CREATE STATISTICS apart ON kind, twice FROM apart;
 SELECT object, uses, remedy FROM found WHERE object ~ '(column|statistics) ';
 
+-- A field of a composite type is no column, and a partition's copy of a trigger is not named.
+CREATE TYPE pair AS (x bigint, y integer);
+CREATE TABLE of_pairs (id bigint, p pair, s integer GENERATED ALWAYS AS (snowflake_shard((p).x)) STORED);
+CREATE FUNCTION tells() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE NOTICE ''%'', snowflake_shard(new.id); RETURN new; END';
+CREATE TRIGGER told BEFORE INSERT ON minted FOR EACH ROW EXECUTE FUNCTION tells();
+SELECT object, uses, remedy FROM found WHERE object ~ 'of_pairs|told';
+DROP TABLE of_pairs;
+DROP FUNCTION tells CASCADE;
+DROP TYPE pair;
+
 -- Objects of different catalogs may have the same oid.  So have these.
 CREATE TABLE stranger (id bigint DEFAULT 5, n bigint CONSTRAINT positive CHECK (n > 0)) PARTITION BY RANGE (id);
 CREATE STATISTICS strange ON id, n FROM stranger;
