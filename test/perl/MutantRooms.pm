@@ -38,7 +38,7 @@ my @ROOMS = (
 			[
 				qw(src/mark.[ch] src/settled.c src/sessions.[ch]) => [
 					'mint marks', 'settled concurrent', qw(046_settled 074_feed_snapshots 089_marks_of_shards 056_settled_restart 093_mark_on_disk
-					  040_stats 085_stopped 105_feed_from_afar 069_feed_and_leases 044_new_rows 080_marks_standby 001_concurrent 017_order
+					  040_stats 085_stopped 105_feed_from_afar 069_feed_and_leases 044_new_rows 080_marks_standby 001_concurrent 017_order 043_failures
 					  084_wake_up),
 					'perturbed 046_settled', 'schedules'
 				]
