@@ -633,10 +633,9 @@ prepare_to_mint(int32 shard)
 static inline bool
 asks_for(const OwnShards *asked, int32 shard)
 {
-	int index = shard - asked->shard[0];
+	uint32 index = (uint32) shard - asked->shard[0];
 
-	return (index >= 0 && index < asked->count &&
-			asked->shard[index] == shard) ||
+	return (index < (uint32) asked->count && asked->shard[index] == shard) ||
 		   settings_name_shard(shard);
 }
 
