@@ -31,7 +31,7 @@ $plain->safe_psql('postgres', $now);
 is($plain->safe_psql('postgres', <<'SQL'), 't|t', 'the function of the page gives the first id of this millisecond, whatever the search_path');
 SET search_path = pg_catalog, pg_temp;
 BEGIN;
-SELECT public.clicks_now() = public.snowflake_floor(now()), public.snowflake_nextval()::bigint > public.clicks_now();
+SELECT public.clicks_now() = public.snowflake_floor(now()), public.snowflake_nextval()::bigint >= public.clicks_now();
 SQL
 $plain->stop;
 
