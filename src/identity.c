@@ -227,7 +227,8 @@ is_new_clone(const Identity *here, const Identity *recorded, StartMode start,
 	if (start == START_FROM_BACKUP &&
 		(elsewhere || recorded->evidence[0] == '\0'))
 	{
-		memset(evidence, 0, IDENTITY_EVIDENCE_SIZE); /* of is_elsewhere() */
+		/* is_elsewhere() may have left a longer text there */
+		memset(evidence, 0, IDENTITY_EVIDENCE_SIZE);
 		strlcpy(evidence, FROM_BACKUP, IDENTITY_EVIDENCE_SIZE);
 		return true;
 	}

@@ -57,9 +57,11 @@ typedef struct PositionsState
 	TimestampTz		 common_end; /* of leases; DT_NOEND: none is needed */
 } PositionsState;
 
-StaticAssertDecl(sizeof(ShardState) <= PG_CACHE_LINE_SIZE, "a cache line");
-StaticAssertDecl(sizeof(PositionsState) <= PG_CACHE_LINE_SIZE, "a cache line");
-StaticAssertDecl(sizeof(Bounds) <= PG_CACHE_LINE_SIZE, "a cache line");
+StaticAssertDecl(sizeof(ShardState) <= PG_CACHE_LINE_SIZE,
+				 "it fits a cache line");
+StaticAssertDecl(sizeof(PositionsState) <= PG_CACHE_LINE_SIZE,
+				 "it fits a cache line");
+StaticAssertDecl(sizeof(Bounds) <= PG_CACHE_LINE_SIZE, "it fits a cache line");
 
 /* In shared memory, one piece: two cache lines, the shards. */
 Bounds				  *bounds = NULL;

@@ -100,7 +100,7 @@ conninfo_start_connecting(const PQconninfoOption *options, int host,
 {
 	/*
 	 * What the connection string says comes later, and so counts.  The time limit is for
-	 * places where libpq itself waits without one.  Behind the last one is NULL.
+	 * places where libpq itself waits without one.  NULL ends the list: the rest is zero.
 	 */
 	char		timeout[12];
 	const char *keywords[MAX_OPTIONS] = {"fallback_application_name",

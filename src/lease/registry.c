@@ -271,8 +271,8 @@ take_result(const PGresult *result, ReadRows read, void *reader,
 }
 
 /*
- * Execute statements in time, and read the rows of the one that gives rows.  After a
- * failure the connection is of no more use.
+ * Execute statements, which have TIMEOUT_MS together, and read the rows of the one that
+ * gives rows.  After a failure the connection is of no more use.
  */
 static bool
 execute(const char *statements, ReadRows read, void *reader,
@@ -475,25 +475,26 @@ begin_arguments(StringInfo arguments)
 					 layout_last_shard(settings_layout()));
 }
 
-/* Shards, each at an offset in one of these things of a size. */
 static void
-append_shards(StringInfo arguments, const char *name, const void *things,
-			  int count, size_t size, size_t offset)
+append_shards(StringInfo arguments, const char *name, const int32 *shard,
+			  int count)
 {
 	appendStringInfo(arguments, ", %s => '{", name);
 	for (int i = 0; i < count; i++)
-		appendStringInfo(arguments, "%s%d", i == 0 ? "" : ",",
-						 *(const int32 *) ((const char *) things + i * size +
-										   offset));
+		appendStringInfo(arguments, "%s%d", i == 0 ? "" : ",", shard[i]);
 	appendStringInfoString(arguments, "}'::int[]");
 }
 
+/* The shards of leases. */
 static void
 append_leases(StringInfo arguments, const char *name, const Lease *lease,
 			  int count)
 {
-	append_shards(arguments, name, lease, count, sizeof(Lease),
-				  offsetof(Lease, shard));
+	int32 *shard = palloc(count * sizeof(int32));
+
+	for (int i = 0; i < count; i++)
+		shard[i] = lease[i].shard;
+	append_shards(arguments, name, shard, count);
 }
 
 /* The times of leases that are at this offset in them. */
@@ -536,8 +537,7 @@ registry_lease_arguments(const Lease *held, int nheld, const Lease *known,
 						 asked->automatic);
 	else
 	{
-		append_shards(&arguments, "wanted", asked->shard, asked->count,
-					  sizeof(int32), 0);
+		append_shards(&arguments, "wanted", asked->shard, asked->count);
 		appendStringInfoString(&arguments, ", auto => NULL::int");
 	}
 	append_leases(&arguments, "preferred", known, nknown);
