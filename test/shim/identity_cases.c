@@ -13,11 +13,11 @@
 #include "postgres.h"
 
 #include <sys/stat.h>
-#include <fcntl.h>
-#include <unistd.h>
 
 #include "access/xlog.h"
 #include "fmgr.h"
+
+#include "cases.h"
 
 PG_MODULE_MAGIC;
 
@@ -102,17 +102,6 @@ our_random(uint64 *number)
 
 #include "../../src/identity.c"
 
-#define CHECK(condition)                                       \
-	do                                                         \
-	{                                                          \
-		tried++;                                               \
-		if (!(condition))                                      \
-			elog(ERROR, "line %d, attempt %lld: %s", __LINE__, \
-				 (long long) tried, #condition);               \
-	} while (0)
-
-static int64 tried;
-
 /* --- Where it is -------------------------------------------------------- */
 
 static void
@@ -192,15 +181,6 @@ try_hosts(void)
 
 		try_host(name, as_name, false);
 	}
-}
-
-static int
-first_free_fd(void)
-{
-	int fd = open("/dev/null", O_RDONLY);
-
-	close(fd);
-	return fd;
 }
 
 static void

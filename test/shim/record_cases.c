@@ -13,8 +13,6 @@
 #include "postgres.h"
 
 #include <sys/stat.h>
-#include <fcntl.h>
-#include <unistd.h>
 
 #include "access/xact.h"
 #include "access/xlog.h"
@@ -27,18 +25,9 @@
 #include "storage/bufpage.h"
 #include "storage/fd.h"
 
+#include "cases.h"
+
 PG_MODULE_MAGIC;
-
-static int64 tried;
-
-#define CHECK(condition)                                       \
-	do                                                         \
-	{                                                          \
-		tried++;                                               \
-		if (!(condition))                                      \
-			elog(ERROR, "line %d, attempt %lld: %s", __LINE__, \
-				 (long long) tried, #condition);               \
-	} while (0)
 
 /* --- The system ----------------------------------------------------------- */
 
@@ -230,15 +219,6 @@ try_lengths(RecordKind kind)
 
 /* --- Files ----------------------------------------------------------------- */
 
-static int
-first_free_fd(void)
-{
-	int fd = open("/dev/null", O_RDONLY);
-
-	close(fd);
-	return fd;
-}
-
 /* Store it, and read what is then in the file. */
 static void
 try_storing(RecordKind kind)
@@ -286,6 +266,7 @@ try_failures(void)
 		failure = EIO;
 		CHECK(!record_write_file(HORIZON_RECORD, &record, &trouble));
 		CHECK(trouble.kind == TROUBLE_STORING);
+		CHECK(trouble.record == HORIZON_RECORD);
 		CHECK(strcmp(trouble.reason, reason) == 0);
 		failing = NOTHING;
 		CHECK(record_read_file(HORIZON_RECORD, &found, &trouble) ==

@@ -10,8 +10,6 @@
 #include "postgres.h"
 
 #include <sys/stat.h>
-#include <fcntl.h>
-#include <unistd.h>
 
 #include "access/xlog.h"
 #include "access/xlogrecovery.h"
@@ -21,6 +19,8 @@
 #include "storage/shmem.h"
 #include "utils/guc.h"
 #include "utils/timestamp.h"
+
+#include "cases.h"
 
 /* --- The system --------------------------------------------------------- */
 
@@ -247,15 +247,3 @@ error_of(void (*function)(void))
 	PG_END_TRY();
 	return message;
 }
-
-static int64 tried;
-static char	 what_is_tried[200];
-
-#define CHECK(condition)                                         \
-	do                                                           \
-	{                                                            \
-		tried++;                                                 \
-		if (!(condition))                                        \
-			elog(ERROR, "line %d: %s: %s", __LINE__, #condition, \
-				 what_is_tried);                                 \
-	} while (0)

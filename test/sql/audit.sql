@@ -187,6 +187,10 @@ SELECT snowflake_audit('photos_url', 'url');
 \echo :SQLSTATE
 SELECT snowflake_audit('photos', 'relname');
 \echo :SQLSTATE
+CREATE TABLE dropped (id snowflake);
+ALTER TABLE dropped DROP id;
+SELECT snowflake_audit('dropped', '........pg.dropped.1........');
+DROP TABLE dropped;
 SELECT snowflake_audit('photos', 'url');
 \echo :SQLSTATE
 SELECT snowflake_audit('photos', 'ctid');

@@ -219,6 +219,16 @@ SELECT DISTINCT mode FROM pg_locks
  WHERE relation = 'photos'::regclass AND mode NOT IN ('AccessShareLock') ORDER BY mode;
 ROLLBACK;
 
+-- what is below a partition is not locked
+CREATE TABLE tree (id snowflake) PARTITION BY RANGE (id);
+CREATE TABLE tree_1 PARTITION OF tree FOR VALUES FROM (1) TO (9) PARTITION BY RANGE (id);
+CREATE TABLE tree_11 PARTITION OF tree_1 FOR VALUES FROM (1) TO (5);
+BEGIN;
+SELECT * FROM snowflake_make_partitions('tree', '2026-07-01', '2026-08-01', '1 month');
+SELECT count(*) FROM pg_locks WHERE relation = 'tree_11'::regclass AND pid = pg_backend_pid();
+ROLLBACK;
+DROP TABLE tree;
+
 -- as part of a transaction that is rolled back, or of one with an old snapshot
 SELECT to_regclass('photos_20260701');
 BEGIN ISOLATION LEVEL REPEATABLE READ;

@@ -165,6 +165,13 @@ ALTER TABLE divided ADD came_by text DEFAULT 'the sea';
 SELECT server, mark, came_by IS NULL AS came_by_none FROM snowflake_read_marks('divided') ORDER BY server;
 SELECT snowflake_least_mark('photos', '{paris,tokyo}', 'divided');
 DROP TABLE divided;
+-- A mark of nobody, in a table without a key, is none.
+CREATE TABLE anybody (server text, mark bigint, published_at timestamptz);
+INSERT INTO anybody VALUES (NULL, 5);
+SELECT snowflake_least_mark('photos', '{paris}', 'anybody');
+INSERT INTO anybody VALUES ('tokyo', 7);
+SELECT snowflake_least_mark('photos', '{paris}', 'anybody');
+DROP TABLE anybody;
 
 -- Who may write the table publishes, who may read it reads: the functions have the
 -- rights of the caller.
