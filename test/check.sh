@@ -202,12 +202,12 @@ take_turns() {
     awk -v every="$every" -v turn="$turn" 'NR % every == turn % every'
 }
 
-# The names of scripts in a directory, in a place.  Those whose head says "# Waits: long"
+# The names of scripts in a directory, in a place.  Those whose head says "# Takes: long"
 # begin first, so that none of them is alone at the end; then the last ones of t/.
 list_scripts() {
     local script
     for script in "$SOURCE/test/$1"/*.pl; do
-        ! has_turn "$script" "$2" || echo "$(grep -c '^# Waits: long$' "$script") $script"
+        ! has_turn "$script" "$2" || echo "$(grep -c '^# Takes: long$' "$script") $script"
     done | sort -r | sed "s,.*/\(.*\)\.pl$,$2/\1,"
 }
 

@@ -6,6 +6,7 @@
 # SNOWFLAKE_EACH sets how many ids each of them mints.
 #
 # Majors: all
+# Takes: long
 
 use strict;
 use warnings;

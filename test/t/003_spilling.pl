@@ -3,7 +3,7 @@
 # and explicit calls beside them, never clash; a clock set back under all that
 # makes nobody mint from the past.
 #
-# Waits: long
+# Takes: long
 
 use strict;
 use warnings;

@@ -3,7 +3,7 @@
 # restart.  Every id that a client received is written down by the client, and
 # none may come twice in all of the server's lives.
 #
-# Waits: long
+# Takes: long
 
 use strict;
 use warnings;

@@ -3,7 +3,7 @@
 # backup started on its own.  Nothing is minted twice, whether ids went into
 # tables or were only returned, in transactions that wrote nothing.
 #
-# Waits: long
+# Takes: long
 
 use strict;
 use warnings;

@@ -1,7 +1,7 @@
 # The horizon file damaged, the disk full, the layout changed, the worker gone:
 # the server stays up, says what is wrong, and mints on when the cause is gone.
 #
-# Waits: long
+# Takes: long
 
 use strict;
 use warnings;

@@ -2,7 +2,7 @@
 # renews its horizon a few times a second, whatever the rate; and nobody who
 # mints waits for the disk, even where it is slow.
 #
-# Waits: long
+# Takes: long
 
 use strict;
 use warnings;

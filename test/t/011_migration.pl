@@ -3,6 +3,8 @@
 # make each of them once, and stop nobody from reading and writing.
 #
 # SNOWFLAKE_ROWS sets the number of rows, for a show with 10000000 of them.
+#
+# Takes: long
 
 use strict;
 use warnings;

@@ -7,7 +7,7 @@
 # Packages: python3-psycopg libpostgresql-jdbc-java default-jdk-headless nodejs node-pg
 # Unpacked: pgbouncer
 # Npm: clients
-# Waits: long
+# Takes: long
 
 use strict;
 use warnings;

@@ -4,7 +4,7 @@
 # it from minting until somebody has looked.  Every command of doc/backup.md is
 # run here, most on a server whose clock is behind.
 #
-# Waits: long
+# Takes: long
 
 use strict;
 use warnings;

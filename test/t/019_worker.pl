@@ -3,7 +3,7 @@
 # one.  A wait that was cut short never counts as stored.  And however slow a
 # standby is, minting has its turn.
 #
-# Waits: long
+# Takes: long
 
 use strict;
 use warnings;

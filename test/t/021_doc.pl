@@ -2,6 +2,8 @@
 # order, what they show is what comes out, and where they tell to change the
 # configuration, it is changed.  Every page is run by some test, is in the
 # index, and leads to where there is something.
+#
+# Takes: long
 
 use strict;
 use warnings;

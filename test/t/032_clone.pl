@@ -2,7 +2,7 @@
 # the table in doc/servers.md: which servers are found to be clones, which are
 # not, and what a clone does.  All servers refuse to mint as clones.
 #
-# Waits: long
+# Takes: long
 
 use strict;
 use warnings;

@@ -3,7 +3,7 @@
 # that nothing asks for.  It says so in one line, exits with 2, and leaves nothing.
 #
 # Majors: one
-# Waits: long
+# Takes: long
 
 use strict;
 use warnings;

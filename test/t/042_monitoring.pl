@@ -4,7 +4,7 @@
 # are.  If they are installed, the exporter itself serves them, and Prometheus
 # understands the expressions and raises the alerts.
 #
-# Waits: long
+# Takes: long
 # Unpacked: prometheus-postgres-exporter prometheus
 
 use strict;

@@ -6,7 +6,7 @@
 # heading.  The messages in tables are 045_messages.pl's, and the paragraphs to
 # which alerts lead are 042_monitoring.pl's.
 #
-# Waits: long
+# Takes: long
 
 use strict;
 use warnings;

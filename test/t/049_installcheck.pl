@@ -2,7 +2,7 @@
 # server has, twice in a row, and leaves the server as it was, also after a failure.
 # Where it cannot run, it says why.  One isolation test stands for all.
 #
-# Waits: long
+# Takes: long
 
 use strict;
 use warnings;

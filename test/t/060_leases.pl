@@ -2,7 +2,7 @@
 # by a list, what another server has, what is narrowed, what happens while the
 # registry is away, and that a registry can be set and taken away by a reload.
 #
-# Waits: long
+# Takes: long
 
 use strict;
 use warnings;

@@ -2,7 +2,7 @@
 # standby that is promoted, and a backup that is recovered, with a clock that is
 # behind.  And a registry that has lost something: restored, or failed over.
 #
-# Waits: long
+# Takes: long
 
 use strict;
 use warnings;

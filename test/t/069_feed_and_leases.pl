@@ -4,7 +4,7 @@
 # row once.  And the mark goes on with the clock, whether the registry answers or
 # not, and whether somebody mints or not.
 #
-# Waits: long
+# Takes: long
 
 use strict;
 use warnings;

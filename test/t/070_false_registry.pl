@@ -1,7 +1,7 @@
 # A false registry: whatever answers in its name, no process crashes, no session
 # hangs, memory stays bounded, and what a user sees can be printed.
 #
-# Waits: long
+# Takes: long
 
 use strict;
 use warnings;

@@ -2,7 +2,7 @@
 # the middle of statements: no id is minted twice, and nobody leaves without a restart.
 #
 # Majors: one
-# Waits: long
+# Takes: long
 
 use strict;
 use warnings;

@@ -4,7 +4,7 @@
 # behind.  Readers on the standby, and on a subscriber that merges two servers, read each
 # row once.  By the last id alone rows are missed.
 #
-# Waits: long
+# Takes: long
 
 use strict;
 use warnings;

@@ -7,7 +7,7 @@
 # "test/check.sh --minutes 30 --only 090_plain" lets the storm last so long; else each thing
 # happens once.
 #
-# Waits: long
+# Takes: long
 
 use strict;
 use warnings;

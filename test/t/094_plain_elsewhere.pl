@@ -7,7 +7,7 @@
 # Majors: one
 # Packages: nodejs
 # Npm: plain
-# Waits: long
+# Takes: long
 
 use strict;
 use warnings;

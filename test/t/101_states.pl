@@ -1,7 +1,7 @@
 # The states of test/perl/States.pm of a server that leases nothing, as test/perl/StateTest.pm
 # tells.
 #
-# Waits: long
+# Takes: long
 
 use strict;
 use warnings;

@@ -1,7 +1,7 @@
 # The states of test/perl/States.pm in which time goes by, and of servers that lease, as
 # test/perl/StateTest.pm tells.
 #
-# Waits: long
+# Takes: long
 
 use strict;
 use warnings;

@@ -1,7 +1,7 @@
 # A registry that answers what this test tells it, word by word: what a server makes of each
 # answer, what it claims in the next call, what it tells its sessions, and what it logs.
 #
-# Waits: long
+# Takes: long
 
 use strict;
 use warnings;
