@@ -250,7 +250,7 @@ read_pages(Record *known, Record *page, RecordResult *result, Trouble *trouble)
 /*
  * Read what is on disk: the files, if the postmaster could not, and the pages.
  * False, with the trouble, as long as the horizon's record cannot be read, or
- * the layout is not known.
+ * the layout is not known; else an error from then on is trouble with storing.
  */
 bool
 server_read_records(Trouble *trouble)
@@ -273,6 +273,7 @@ server_read_records(Trouble *trouble)
 		*trouble = server->layout_trouble;
 		return false;
 	}
+	trouble->kind = TROUBLE_STORING; /* all is read */
 	LWLockAcquire(server_lock, LW_EXCLUSIVE);
 	server->known = known;
 	LWLockRelease(server_lock);

@@ -155,6 +155,11 @@ my @SCENARIOS = (
 		faults => [qw(horizon_found horizon_read_first barrier_bounds)],
 	},
 	{
+		name => 'minters and their counters',
+		program => 'counters',
+		faults => [qw(behind_lock wait_lock read_lock is_open_lock end_lock reset_lock)],
+	},
+	{
 		name => 'the mark and the disk',
 		program => 'disk',
 		definitions => ['-DLEASES=true'],
@@ -319,7 +324,7 @@ sub search
 	my ($executions) = $output =~ /complete executions explored: (\d+)/;
 	my $result =
 	    $output =~ /No errors were detected/ ? 'holds'
-	  : $output =~ /(?:Assertion|Safety) violation/ ? 'shows'
+	  : $output =~ /(?:Assertion|Safety) violation|unlock\(\) on mutex not locked/ ? 'shows'
 	  : defined($executions) || $output =~ /rror/ ? "fails: $output"
 	  :   "is not searched in $limit s";
 

@@ -38,6 +38,34 @@ my @FAULTS = (
 		'src/mint.c', 'SpinLockRelease(&state->lock); return id;', 'return id;'
 	],
 	[
+		'behind_lock', 'a clock that is behind is counted under the lock of the shard', 'memory',
+		'src/positions.c', 'SpinLockAcquire(&shards[shard].state.lock); shards[shard].state.counters.clock_behind',
+		'if (false) SpinLockAcquire(&shards[shard].state.lock); shards[shard].state.counters.clock_behind'
+	],
+	[
+		'wait_lock', 'a wait is counted under the lock of the shard', 'memory',
+		'src/positions.c', 'SpinLockAcquire(&shards[shard].state.lock); shards[shard].state.counters.waited_us',
+		'if (false) SpinLockAcquire(&shards[shard].state.lock); shards[shard].state.counters.waited_us'
+	],
+	[
+		'read_lock', 'the counters of a shard are read under its lock', 'memory',
+		'src/positions.c', 'SpinLockAcquire(&state->lock); last = last_minted(state); stats',
+		'if (false) SpinLockAcquire(&state->lock); last = last_minted(state); stats'
+	],
+	[
+		'is_open_lock', 'whether a shard is open is read under its lock', 'memory',
+		'src/positions.c', 'SpinLockAcquire(&state->lock); is_open', 'if (false) SpinLockAcquire(&state->lock); is_open'
+	],
+	[
+		'end_lock', 'the end of the ids of a shard is read under its lock', 'memory',
+		'src/positions.c', 'SpinLockAcquire(&state->lock); last = last_minted(state); last = Max',
+		'if (false) SpinLockAcquire(&state->lock); last = last_minted(state); last = Max'
+	],
+	[
+		'reset_lock', 'the counters of a shard are reset under its lock', 'memory',
+		'src/positions.c', 'SpinLockAcquire(&shards[i].state.lock); memset', 'if (false) SpinLockAcquire(&shards[i].state.lock); memset'
+	],
+	[
 		'tick_begun', 'no id is of a tick that has not begun', '002_exhaustion',
 		'src/mint.c', 'if (likely(position <= tick.last))', 'if (true)'
 	],

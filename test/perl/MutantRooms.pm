@@ -20,7 +20,7 @@ my @ROOMS = (
 		leases => [
 			[
 				qw(sql/snowflake_registry--*.sql) => [
-					'registry registry_edges', qw(078_registry_lockers 077_registry_traces 097_bound_names 078_registry_rights 077_registry_put_back 076_reserved_shards 060_leases 092_confirmed_fence 061_lease_places
+					'registry registry_edges', qw(116_still_registry 078_registry_lockers 077_registry_traces 097_bound_names 078_registry_rights 077_registry_put_back 076_reserved_shards 060_leases 092_confirmed_fence 061_lease_places
 					  074_leaving 075_no_wait 079_put_back_replayed 106_states_in_time 100_rights 063_leases_page)
 				]
 			],
@@ -239,6 +239,15 @@ my @EQUIVALENT = (
 	[
 		qr{^sql/snowflake/audit\.sql$}, qr/read_ids.*relation::oid, column_name/, qr/relation, column_name/,
 		'the table is locked until the transaction ends, so its name is still its own; and snowflake_parts() has asked for the same rights'
+	],
+	[
+		qr{^src/layout\.h$}, qr/return shard > layout_shard\(layout, id\)/, qr/shard >= layout/,
+		'where it is called, the last position of that shard is that of the id, or later; the step proof finds it'
+	],
+	[ qr{^src/sessions\.c$}, qr/index >= MaxBackends/, qr/\|\| false/, 'no SQL runs in a process with such a number' ],
+	[
+		qr{^src/server\.c$}, qr/layout_result == RECORD_UNREADABLE && \*result == RECORD_MISSING/, qr/if \(true &&/,
+		'the trouble counts only where the result is false, and then, without a page of the horizon, that of the layout is unreadable'
 	],
 	[ qr{^sql/snowflake/check\.sql$}, qr/ < clock_timestamp\(\)/, qr/ <= clock_timestamp\(\)/, 'a time that is reached in the very microsecond of the look' ],
 	[

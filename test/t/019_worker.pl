@@ -111,6 +111,17 @@ SELECT waiting_for IS NULL AND waiting_since IS NULL FROM snowflake_horizon();
 SQL
 kill 'CONT', $postmaster;
 is($said, "t\nt", 'a worker that has ended waits for nothing');
+
+# the same for the first record of a server that has read its page: there is no trouble with that
+$node->stop('immediate');
+unlink($node->data_dir . '/snowflake.horizon') or die;
+$node->start;
+$waiting = start_session($node, $mint);
+ok(wait_until($node, q{SELECT waiting_for = 'synchronous standby' FROM snowflake_horizon()}), 'after a crash, and without its file, it waits at once');
+$node->safe_psql('postgres', q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE backend_type = 'snowflake horizon'});
+ok(!finish_session($waiting), 'the call fails');
+like($waiting->{err}, qr/cannot mint snowflake ids: canceling statement.*HINT:  Remove the cause, such as a full disk/s, 'as the record cannot be stored');
+
 set_system('synchronous_standby_names', '');
 like(mints_at_last($node, $mint), qr/^\d+$/, 'without a synchronous standby minting goes on');
 
