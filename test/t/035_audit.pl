@@ -45,6 +45,15 @@ for my $node ($primary, $standby)
 }
 is($found{standby}, $found{primary}, 'both find the same');
 
+# of a table that is more than a quarter of the buffers it keeps none, as the server does: the
+# second audit reads it again
+$primary->append_conf('postgresql.conf', "shared_buffers = '80MB'");
+$primary->restart;
+$primary->safe_psql('postgres', 'SELECT pg_stat_reset()');
+$primary->safe_psql('postgres', "$audit \\g /dev/null\n" x 2 . 'SELECT pg_stat_force_next_flush()');
+ok(wait_until($primary, q(SELECT heap_blks_read + heap_blks_hit >= 10000 FROM pg_statio_user_tables WHERE relname = 'photos')), 'two audits of 5000 blocks');
+cmp_ok($primary->safe_psql('postgres', q(SELECT heap_blks_read FROM pg_statio_user_tables WHERE relname = 'photos')), '>', 9000, 'leave the buffers to others');
+
 # one that would take for ever
 my $running = start_session($standby, q{SET application_name = 'audit'; SELECT * FROM snowflake_audit('endless', 'id')});
 ok(wait_until($standby, q{SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'audit' AND query ~ 'endless'}),
