@@ -88,7 +88,7 @@ my @ROOMS = (
 				qw(sql/snowflake/*.sql) => [
 					'adopt revert audit catalog check check_states check_columns layouts layout_dependents dependents keys make_partitions marks owners security trusted type_keys type_migration'
 					  . ' type_partitions shard_ops column_types',
-					qw(097_bound_names 067_partitioned_type 087_check 091_managed 101_states 099_owners 107_tables_come_and_go 035_audit 011_migration 014_layout_change
+					qw(117_still_check 097_bound_names 067_partitioned_type 087_check 091_managed 101_states 099_owners 107_tables_come_and_go 035_audit 011_migration 014_layout_change
 					  101_marks_ways 103_marks_changes 083_other_servers 065_own_schema 042_monitoring 043_failures 038_uninstall 033_identity
 					  080_marks_standby 081_marks_subscriber 082_marks_stream 102_marks_hub 102_callers_settings 054_rekey 006_dump 031_sharded 034_capacity)
 				]
@@ -249,7 +249,6 @@ my @EQUIVALENT = (
 		qr{^src/server\.c$}, qr/layout_result == RECORD_UNREADABLE && \*result == RECORD_MISSING/, qr/if \(true &&/,
 		'the trouble counts only where the result is false, and then, without a page of the horizon, that of the layout is unreadable'
 	],
-	[ qr{^sql/snowflake/check\.sql$}, qr/ < clock_timestamp\(\)/, qr/ <= clock_timestamp\(\)/, 'a time that is reached in the very microsecond of the look' ],
 	[
 		qr{^sql/snowflake/partitions\.sql$}, qr/relation\.owner::oid, /, qr/relation\.owner, /,
 		'a regrole casts to oid by itself, and to no other type that these functions of privileges take'

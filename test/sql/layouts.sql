@@ -50,6 +50,8 @@ SELECT name, count(*) AS ids,
 
 SELECT quoted('epoch=2010-11-04T01:42:54.657Z unit=1000us fields=timestamp:41,datacenter:5,worker:5,sequence:12');
 SELECT quoted('fields=timestamp:41,datacenter:5,worker:5,sequence:12 epoch=1288834974657 unit=01ms');
+SELECT quoted(format('fields=timestamp:41,datacenter:5,worker:5,sequence:12 epoch=%s unit=1ms', lpad('1288834974657', 18, '0')));
+SELECT quoted(format('fields=timestamp:41,datacenter:5,worker:5,sequence:12 epoch=%s unit=1ms', lpad('1288834974657', 19, '0')));
 
 -- and one that gives other names to the same bits is not
 SELECT quoted('epoch=1288834974657 unit=1ms fields=timestamp:41,shard:10,sequence:12');
