@@ -354,10 +354,10 @@ record_read_page(RecordKind kind, Record *record, Trouble *trouble)
 	Buffer		   buffer;
 	bool		   good;
 
-	if (!smgrexists(relation, MAIN_FORKNUM))
-		return RECORD_MISSING;
 	trouble->kind = TROUBLE_PAGE;
 	trouble->record = kind;
+	if (!smgrexists(relation, MAIN_FORKNUM))
+		return RECORD_MISSING;
 	if (smgrnblocks(relation, MAIN_FORKNUM) == 0)
 	{
 		strlcpy(trouble->reason, "it is shorter than a page",

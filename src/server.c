@@ -232,9 +232,9 @@ static bool
 read_pages(Record *known, Record *page, RecordResult *result, Trouble *trouble)
 {
 	Record		 layout;
-	Trouble		 layout_trouble;
 	RecordResult layout_result =
-		record_read_page(LAYOUT_RECORD, &layout, &layout_trouble);
+		record_read_page(LAYOUT_RECORD, &layout, trouble);
+	Trouble layout_trouble = *trouble;
 
 	*result = record_read_page(HORIZON_RECORD, page, trouble);
 	if (layout_result == RECORD_FOUND)
@@ -250,7 +250,7 @@ read_pages(Record *known, Record *page, RecordResult *result, Trouble *trouble)
 /*
  * Read what is on disk: the files, if the postmaster could not, and the pages.
  * False, with the trouble, as long as the horizon's record cannot be read, or
- * the layout is not known; else an error from then on is trouble with storing.
+ * the layout is not known.  When all is read, a later error is trouble with storing.
  */
 bool
 server_read_records(Trouble *trouble)

@@ -1,7 +1,7 @@
 /*
  * counters.c -- sessions that mint on one shard, and one that reads and resets its counters
  *
- * No id is minted twice: whoever looks at a shard takes its lock, and leaves it to its owner.
+ * No id is minted twice, and no process leaves a lock that another one has taken.
  */
 #include "harness.h"
 

@@ -56,7 +56,7 @@ my @ROOMS = (
 			],
 			[
 				qw(src/horizon.[ch] src/record.[ch]) => [
-					'mint settings', qw(113_still_clock 009_horizon_file 019_worker 010_steady 073_clean_stop 041_wal_error 007_crash 008_promotion 004_clock
+					'mint settings', qw(113_still_clock 117_still_check 009_horizon_file 019_worker 010_steady 073_clean_stop 041_wal_error 007_crash 008_promotion 004_clock
 					  072_damaged_records 018_layout_record 093_mark_on_disk 046_settled 040_stats 015_recovery 014_layout_change 032_clone 062_lease_clocks 043_failures 087_check 101_states
 					  104_clock_was_ahead 055_clocks 096_registry_by_reload schedules)
 				]
@@ -247,7 +247,8 @@ my @EQUIVALENT = (
 	[ qr{^src/sessions\.c$}, qr/index >= MaxBackends/, qr/\|\| false/, 'no SQL runs in a process with such a number' ],
 	[
 		qr{^src/server\.c$}, qr/layout_result == RECORD_UNREADABLE && \*result == RECORD_MISSING/, qr/if \(true &&/,
-		'the trouble counts only where the result is false, and then, without a page of the horizon, that of the layout is unreadable'
+		'the trouble counts only where the result is false, and then, without a page of the horizon, that of the layout is unreadable;'
+		  . ' else its kind is set again'
 	],
 	[
 		qr{^sql/snowflake/partitions\.sql$}, qr/relation\.owner::oid, /, qr/relation\.owner, /,

@@ -39,6 +39,8 @@ SET snowflake.shards = '0-2,9';
 SELECT ids, shards FROM snowflake_audit('photos', 'id') WHERE finding = 'unexpected shard';
 SELECT ids, shards FROM snowflake_audit('photos', 'id', 'discord') WHERE finding = 'unexpected shard';
 SELECT ids, shards FROM snowflake_audit('photos', 'id', expected_shards => ' ') WHERE finding = 'unexpected shard';
+SET snowflake.shards = 'auto:1';
+SET snowflake.shards = 'auto:1024';
 SET snowflake.shards = 'auto:2';
 SELECT ids, shards FROM snowflake_audit('photos', 'id') WHERE finding = 'unexpected shard';
 RESET snowflake.shards;

@@ -90,6 +90,13 @@ SQL
 	finish_session($session);
 }
 
+# waits of less than a millisecond are seen, too
+my $is_short = q(query LIKE '%generate_series(1, 100000000)%' AND pid <> pg_backend_pid());
+restart_with_layout($node, 'epoch=2020-01-01 unit=1ms fields=timestamp:41,shard:10,sequence:1');
+my $short = start_session($node, 'SELECT count(snowflake_nextval(8)) FROM generate_series(1, 100000000)');
+ok(wait_until($node, "SELECT count(*) = 1 FROM pg_stat_activity WHERE $is_short AND wait_event_type = 'Extension'"), 'pg_stat_activity shows short waits');
+end_sessions($node, $is_short, $short);
+
 # a long tick, so that there is time to look: the wait has a name, holds no
 # lock that keeps other shards, and ends when it is told to
 $node->stop;

@@ -33,6 +33,8 @@ sub worker
 	return $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'snowflake horizon'});
 }
 
+my $is_waiting = q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'client backend' AND query LIKE '%nextval(5)%' AND wait_event_type = 'Extension'};
+
 # A call that has to wait for the worker, which waits for a standby.
 sub start_waiting
 {
@@ -43,8 +45,7 @@ sub start_waiting
 	$session = start_session($node, $mint);
 	ok(wait_until($node, q{SELECT waiting_for = 'synchronous standby' AND waiting_since <= clock_timestamp() FROM snowflake_horizon()}),
 		'snowflake_horizon() says what the worker waits for, and since when');
-	ok(wait_until($node, q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'client backend' AND query LIKE '%nextval(5)%' AND wait_event_type = 'Extension'}),
-		'the call waits for the worker');
+	ok(wait_until($node, $is_waiting), 'the call waits for the worker');
 	return $session;
 }
 
@@ -116,8 +117,9 @@ is($said, "t\nt", 'a worker that has ended waits for nothing');
 $node->stop('immediate');
 unlink($node->data_dir . '/snowflake.horizon') or die;
 $node->start;
-$waiting = start_session($node, $mint);
 ok(wait_until($node, q{SELECT waiting_for = 'synchronous standby' FROM snowflake_horizon()}), 'after a crash, and without its file, it waits at once');
+$waiting = start_session($node, $mint);
+ok(wait_until($node, $is_waiting), 'a call waits for it');
 $node->safe_psql('postgres', q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE backend_type = 'snowflake horizon'});
 ok(!finish_session($waiting), 'the call fails');
 like($waiting->{err}, qr/cannot mint snowflake ids: canceling statement.*HINT:  Remove the cause, such as a full disk/s, 'as the record cannot be stored');
