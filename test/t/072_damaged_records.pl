@@ -288,6 +288,17 @@ $new->restart;
 is(mints_at_last($new, "SELECT snowflake_shard($ID)"), 378, 'when it is recorded, it is');
 $new->stop;
 
+# --- a page that cannot be opened: the way out is about that page, not about what was read before
+
+for my $page (@PAGES)
+{
+	mkdir path($new, $page) or die;
+	$new->start;
+	wait_for_log($new, qr/LOG:  cannot [^\n]*could not open file "$page": Is a directory\n[^\n]*DETAIL:  [^\n]*\n[^\n]*HINT:  [^\n]* file "$page"/, 0, "$page is a directory");
+	$new->stop;
+	rmdir path($new, $page) or die;
+}
+
 # --- with leases, a call says so, too: none is asked for before the horizon is known
 
 my $registry = new_registry('registry');
