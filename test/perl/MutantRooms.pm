@@ -244,6 +244,10 @@ my @EQUIVALENT = (
 		qr{^src/layout\.h$}, qr/return shard > layout_shard\(layout, id\)/, qr/shard >= layout/,
 		'where it is called, the last position of that shard is that of the id, or later; the step proof finds it'
 	],
+	[
+		qr{^sql/snowflake_registry--1\.0\.sql$}, qr/CASE WHEN \$3 > \(\$1\)\.longest_lease THEN \$3/, qr/\$3 >= /,
+		'where they are equal, the other way gives the same'
+	],
 	[ qr{^src/sessions\.c$}, qr/index >= MaxBackends/, qr/\|\| false/, 'no SQL runs in a process with such a number' ],
 	[
 		qr{^src/server\.c$}, qr/layout_result == RECORD_UNREADABLE && \*result == RECORD_MISSING/, qr/if \(true &&/,

@@ -53,6 +53,7 @@ for my $case (
 	[ 'another layout', "SELECT snowflake_registry_open('0', 'epoch=y', 7) >= $end", 'the snowflake registry has leases in another layout', 't' ],
 	[ 'limit()', q(SELECT count(snowflake_registry_limit('1 s', 1))), '1; servers have more than the new limits of the snowflake registry', '1' ],
 	[ 'unfence()', "$fenced SELECT $end - snowflake_registry_unfence('0')", '00:00:00.001; the fence of the snowflake registry was taken back', '00:00:00' ],
+	[ 'what a holder has', q(SELECT has FROM snowflake_registry_meet(ROW('a', 1, 2, 1, 'lima', 'epoch=x', 7, NULL)::snowflake_registry_caller)), '2', '0' ],
 	[ 'what a call proves', "SELECT coalesce(shard::text, 'registry') FROM snowflake_registry_state AS s, snowflake_registry_losses(s, NULL, 0, 'x', '{5}', '{2020-01-01}', ARRAY[$end])", 'registry, 5', '' ])
 {
 	my ($name, $sql, $before, $at) = @$case;
