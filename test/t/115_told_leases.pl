@@ -184,6 +184,24 @@ is(shown(), '7 t', 'what it holds and cannot renew is seen once');
 told({ shards => 'auto:1' }, held(7));
 told({}, held(7), taken(9));
 is(shown(), '7 t', 'with "auto" it does not matter who has a shard that it never had');
+
+# a session finds that its only shard was closed, though none was opened
+my $began = in_time('-1 h');
+my $gate = $node->basedir . '/gate';
+told({ shards => '7,8' }, held(7, $began), held(8, $began));
+my $minting = start_session($node, <<"SQL");
+SET statement_timeout = '60s';
+SET snowflake.shards = '7';
+SELECT snowflake_nextval();
+\\! touch $gate; while [ -e $gate ]; do sleep 0.1; done
+SELECT snowflake_nextval();
+SQL
+ok(wait_for(sub { -e $gate }), 'a session mints');
+told({}, taken(7), held(8, $began));
+unlink($gate) or die;
+ok(!finish_session($minting), 'when its only shard is lost, it fails');
+like($minting->{err}, qr/ERROR: .*the registry gave shard 7 to another server/, 'with the reason');
+
 told({ shards => '0' }, taken(0));
 is(shown(), '0 f osaka', 'the first shard of all');
 fails_with($node, 'SELECT snowflake_nextval(0)', '55006', qr/shard 0 is leased to another server/, 'which it never had, is not lost');
