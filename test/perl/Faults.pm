@@ -23,6 +23,15 @@ our @EXPORT = qw(faults planted replace_once slurp spurt);
 
 my $REGISTRY = 'sql/snowflake_registry--1.0.sql';
 
+# The lock of a shard is left, but not taken: before this text, in positions.c.
+sub not_locked
+{
+	my ($name, $rule, $lock, $text) = @_;
+	my $locked = "SpinLockAcquire($lock); $text";
+
+	return [ $name, $rule, 'memory', 'src/positions.c', $locked, "if (false) $locked" ];
+}
+
 # Each with its name, the rule, what finds it, and the file, the text and the replacement,
 # once or more.
 my @FAULTS = (
@@ -37,34 +46,12 @@ my @FAULTS = (
 		'src/mint.c', 'SpinLockAcquire(&state->lock); last =', 'last =',
 		'src/mint.c', 'SpinLockRelease(&state->lock); return id;', 'return id;'
 	],
-	[
-		'behind_lock', 'a clock that is behind is counted under the lock of the shard', 'memory',
-		'src/positions.c', 'SpinLockAcquire(&shards[shard].state.lock); shards[shard].state.counters.clock_behind',
-		'if (false) SpinLockAcquire(&shards[shard].state.lock); shards[shard].state.counters.clock_behind'
-	],
-	[
-		'wait_lock', 'a wait is counted under the lock of the shard', 'memory',
-		'src/positions.c', 'SpinLockAcquire(&shards[shard].state.lock); shards[shard].state.counters.waited_us',
-		'if (false) SpinLockAcquire(&shards[shard].state.lock); shards[shard].state.counters.waited_us'
-	],
-	[
-		'read_lock', 'the counters of a shard are read under its lock', 'memory',
-		'src/positions.c', 'SpinLockAcquire(&state->lock); last = last_minted(state); stats',
-		'if (false) SpinLockAcquire(&state->lock); last = last_minted(state); stats'
-	],
-	[
-		'is_open_lock', 'whether a shard is open is read under its lock', 'memory',
-		'src/positions.c', 'SpinLockAcquire(&state->lock); is_open', 'if (false) SpinLockAcquire(&state->lock); is_open'
-	],
-	[
-		'end_lock', 'the end of the ids of a shard is read under its lock', 'memory',
-		'src/positions.c', 'SpinLockAcquire(&state->lock); last = last_minted(state); last = Max',
-		'if (false) SpinLockAcquire(&state->lock); last = last_minted(state); last = Max'
-	],
-	[
-		'reset_lock', 'the counters of a shard are reset under its lock', 'memory',
-		'src/positions.c', 'SpinLockAcquire(&shards[i].state.lock); memset', 'if (false) SpinLockAcquire(&shards[i].state.lock); memset'
-	],
+	not_locked('behind_lock', 'a clock that is behind is counted under the lock of the shard', '&shards[shard].state.lock', 'shards[shard].state.counters.clock_behind'),
+	not_locked('wait_lock', 'a wait is counted under the lock of the shard', '&shards[shard].state.lock', 'shards[shard].state.counters.waited_us'),
+	not_locked('read_lock', 'the counters of a shard are read under its lock', '&state->lock', 'last = last_minted(state); stats'),
+	not_locked('is_open_lock', 'whether a shard is open is read under its lock', '&state->lock', 'is_open'),
+	not_locked('end_lock', 'the end of the ids of a shard is read under its lock', '&state->lock', 'last = last_minted(state); last = Max'),
+	not_locked('reset_lock', 'the counters of a shard are reset under its lock', '&shards[i].state.lock', 'memset'),
 	[
 		'tick_begun', 'no id is of a tick that has not begun', '002_exhaustion',
 		'src/mint.c', 'if (likely(position <= tick.last))', 'if (true)'

@@ -120,7 +120,7 @@ $node->start;
 ok(wait_until($node, q{SELECT waiting_for = 'synchronous standby' FROM snowflake_horizon()}), 'after a crash, and without its file, it waits at once');
 $waiting = start_session($node, $mint);
 ok(wait_until($node, $is_waiting), 'a call waits for it');
-$node->safe_psql('postgres', q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE backend_type = 'snowflake horizon'});
+$node->safe_psql('postgres', 'SELECT pg_cancel_backend(' . worker() . ')');
 ok(!finish_session($waiting), 'the call fails');
 like($waiting->{err}, qr/cannot mint snowflake ids: canceling statement.*HINT:  Remove the cause, such as a full disk/s, 'as the record cannot be stored');
 

@@ -45,8 +45,8 @@ for my $node ($primary, $standby)
 }
 is($found{standby}, $found{primary}, 'both find the same');
 
-# it keeps few blocks of a table that is larger than a quarter of the buffers: the second
-# audit reads it again
+# an audit keeps few blocks of a table that is larger than a quarter of the buffers: the
+# second one reads it again
 $primary->append_conf('postgresql.conf', "shared_buffers = '80MB'\nautovacuum = off");
 $primary->restart;
 $primary->safe_psql('postgres', 'SELECT pg_stat_reset()');

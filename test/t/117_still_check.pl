@@ -22,9 +22,8 @@ timezone = 'UTC'
 CONF
 my $now = time() + 100;
 
-# What the check tells of an area while the clock stands at a time; an area without findings
-# is "ok", and one that is not looked into is nothing.
-sub told
+# The states of the rows of an area, while the clock stands at a time.
+sub states_at
 {
 	my ($time, $area) = @_;
 
@@ -36,8 +35,8 @@ sub changes_at
 {
 	my ($time, $area, $before, $after, $name) = @_;
 
-	is(told($time, $area), $before, "$name: not at that time");
-	is(told($time + $MS, $area), $after, "$name: after it");
+	is(states_at($time, $area), $before, "$name: not at that time");
+	is(states_at($time + $MS, $area), $after, "$name: after it");
 	return;
 }
 
