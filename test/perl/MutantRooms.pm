@@ -26,7 +26,7 @@ my @ROOMS = (
 			],
 			[
 				qw(src/lease/*.[ch]) => [
-					'check settings', qw(091_lease_begins 062_lease_clocks 095_renewal_on_disk 092_confirmed_fence 061_lease_places 060_leases 115_told_leases
+					'check settings', qw(118_cases 091_lease_begins 062_lease_clocks 095_renewal_on_disk 092_confirmed_fence 061_lease_places 060_leases 115_told_leases
 					  096_registry_by_reload 070_false_registry 071_registry_hosts 075_no_wait 074_leaving 076_reserved_shards 097_one_order
 					  069_feed_and_leases 088_marks_and_leases 106_states_in_time 005_settings 063_leases_page 087_check 043_failures 064_fleet)
 				]
@@ -49,21 +49,21 @@ my @ROOMS = (
 		mint => [
 			[
 				qw(src/mint.[ch] src/positions.[ch] src/copy_from.[ch] src/history.c src/worker.[ch] src/clock.[ch]) => [
-					'mint copy edges history layouts settings shards', 'concurrent', qw(113_still_clock 114_where_to_begin 002_exhaustion 001_concurrent 003_spilling 004_clock 017_order
+					'mint copy edges history layouts settings shards', 'concurrent', qw(118_cases 113_still_clock 114_where_to_begin 002_exhaustion 001_concurrent 003_spilling 004_clock 017_order
 					  097_one_order 052_parts 051_spread 040_stats 098_cancel 055_clocks 010_steady 019_worker 046_settled 050_history 048_roles 075_no_wait 091_lease_begins
 					  062_lease_clocks 068_same_name 043_failures 096_registry_by_reload 074_leaving schedules)
 				]
 			],
 			[
 				qw(src/horizon.[ch] src/record.[ch]) => [
-					'mint settings', qw(113_still_clock 117_still_check 009_horizon_file 019_worker 010_steady 073_clean_stop 041_wal_error 007_crash 008_promotion 004_clock
+					'mint settings', qw(118_cases 113_still_clock 117_still_check 009_horizon_file 019_worker 010_steady 073_clean_stop 041_wal_error 007_crash 008_promotion 004_clock
 					  072_damaged_records 018_layout_record 093_mark_on_disk 046_settled 040_stats 015_recovery 014_layout_change 032_clone 062_lease_clocks 043_failures 087_check 101_states
 					  104_clock_was_ahead 055_clocks 096_registry_by_reload schedules)
 				]
 			],
 			[
 				qw(src/server.[ch] src/identity.[ch] src/accept.c src/module.c src/settings.[ch]) => [
-					'settings security layouts mint copy shards', 'concurrent', qw(018_layout_record 005_settings 072_damaged_records 032_clone 016_backup_without_file 014_layout_change
+					'settings security layouts mint copy shards', 'concurrent', qw(118_cases 018_layout_record 005_settings 072_damaged_records 032_clone 016_backup_without_file 014_layout_change
 					  009_horizon_file 008_promotion 015_recovery 036_versions 043_failures 071_registry_hosts 087_check 101_states 061_lease_places
 					  046_settled 108_core_alone)
 				]

@@ -21,7 +21,7 @@ use Test::More;
 
 our @EXPORT = qw(
   new_server replace_file start_with_clock set_clock stop_clock clock_file
-  start_with_slow_disk set_disk disk_log start_in_place shim
+  start_with_slow_disk set_disk disk_log start_in_place shim tries_all
   fails_with wait_for wait_until looks_seldom comes_back reload mints_at_last
   start_session finish_session has_ended is_asleep postmaster_pid promote_without_workers in_parallel
   create_mint_log inversions mint_log_is_sound count_of by_shard slow_ids
@@ -152,6 +152,20 @@ sub shim
 	chomp(my $headers = `pg_config --includedir-server`);
 	system_or_bail('cc', '-shared', '-fPIC', '-O2', "-I$headers", "-I$top/src", '-o', $shim, "$top/test/shim/$name.c", '-ldl');
 	return $shims{$name} = $shim;
+}
+
+# A function of such a library tries cases, in one session of a server that is stopped, and
+# gives how many it tried.
+sub tries_all
+{
+	my ($node, $library, $function, $arguments, $call, $least, $name) = @_;
+	my ($out, $err) = ('', '');
+	my $sql = "CREATE OR REPLACE FUNCTION $function($arguments) RETURNS bigint LANGUAGE c AS '@{[ shim($library) ]}'; SELECT 'tried ' || $function($call);";
+
+	IPC::Run::run([ 'postgres', '--single', '-j', '-D', $node->data_dir, 'postgres' ], '<', \"$sql\n", '>', \$out, '2>', \$err);
+	my ($tried) = $out =~ /tried (\d+)/;
+	cmp_ok($tried // 0, '>=', $least, $name) or diag($err);
+	return;
 }
 
 sub start_with_slow_disk

@@ -108,30 +108,16 @@ refuses_alone('sonyflake', 'another layout is refused', $DIFFERS);
 # --- each byte of each place damaged in each way, and each length: what reads it, in
 # --- one process, takes none of it for a record
 
-# It has a function of this library try, and give how much it tried.
-sub tries
-{
-	my ($library, $function, $arguments, $call, $least, $name) = @_;
-	my ($out, $err) = ('', '');
-	my $sql = "CREATE OR REPLACE FUNCTION $function($arguments) RETURNS bigint LANGUAGE c AS '@{[ shim($library) ]}'; SELECT 'tried ' || $function($call);";
-
-	IPC::Run::run([ 'postgres', '--single', '-j', '-D', $node->data_dir, 'postgres' ], '<', \"$sql\n", '>', \$out, '2>', \$err);
-	my ($tried) = $out =~ /tried (\d+)/;
-	cmp_ok($tried // 0, '>=', $least, $name) or diag($err);
-	return;
-}
-
 sub every_damage
 {
 	my ($function, $kind, $place) = @_;
-	return tries('damage', $function, 'int, bytea', "$kind, pg_read_binary_file('$place')", 255 * length $good{$place}, "$place: no damage is taken for a record");
+	return tries_all($node, 'damage', $function, 'int, bytea', "$kind, pg_read_binary_file('$place')", 255 * length $good{$place}, "$place: no damage is taken for a record");
 }
 every_damage('damaged', $_, $FILES[$_]) for 0, 1;
 every_damage('damaged_page', $_, $PAGES[$_]) for 0, 1;
 
-# --- and what a server makes of what it reads, in all cases: each tries them in one session
-
-tries($_, $_, '', '', 1000, "$_: each is as it should be") for 'record_cases', 'identity_cases', 'server_cases';
+# --- and all cases of reading and storing, where a page was replayed
+tries_all($node, 'record_cases', 'record_cases', '', '', 1000, 'record_cases, with pages: each is as it should be');
 
 # --- and what the server makes of it: each place damaged by itself
 
