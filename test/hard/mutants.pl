@@ -9,8 +9,9 @@
 # pass that may reach its line, and at most five of other rooms that are known to reach it (all,
 # if its room has none).  Of SQL, those come first that name the line's function; then those
 # that reach most lines of the file which few others reach, in the least time.  A test that
-# fails with a mutant has to pass without it, or it is left out.  Barriers and rare orders are the business of the step memory: a mutant that
-# is a fault of test/perl/Faults.pm which that finds is found.
+# fails with a mutant has to pass without it, or it is left out.  Barriers and rare orders are
+# the business of the step memory: a mutant that is a fault of test/perl/Faults.pm which that
+# finds is found.
 #
 # The environment says:
 #
