@@ -220,14 +220,12 @@ send_statements(const char *statements, RegistryFailure *failure)
 	if (!PQsendQuery(connection, statements) ||
 		!PQsetSingleRowMode(connection))
 		return note_unreachable(failure);
-	while ((unsent = PQflush(connection)) != 0)
+	while ((unsent = PQflush(connection)) > 0)
 	{
-		if (unsent < 0)
-			return note_unreachable(failure);
 		if (!wait_for_socket(WL_SOCKET_WRITEABLE))
 			return note_timeout(failure);
 	}
-	return true;
+	return unsent == 0 || note_unreachable(failure);
 }
 
 /* Wait for the next result; *result is NULL after the last one. */

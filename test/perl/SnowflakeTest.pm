@@ -149,8 +149,8 @@ sub shim
 	return $shims{$name} if $shims{$name};
 	my $shim = PostgreSQL::Test::Utils::tempdir() . "/$name.so";
 	my $top = dirname(__FILE__) . '/../..';
-	chomp(my $headers = `pg_config --includedir-server`);
-	system_or_bail('cc', '-shared', '-fPIC', '-O2', "-I$headers", "-I$top/src", '-o', $shim, "$top/test/shim/$name.c", '-ldl');
+	chomp(my ($headers, $libpq) = `pg_config --includedir-server --includedir`);
+	system_or_bail('cc', '-shared', '-fPIC', '-O2', "-I$headers", "-I$libpq", "-I$top/src", '-o', $shim, "$top/test/shim/$name.c", '-ldl');
 	return $shims{$name} = $shim;
 }
 
