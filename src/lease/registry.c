@@ -70,7 +70,7 @@
 typedef bool (*ReadRows)(void *reader, const PGresult *rows);
 
 static PGconn *connection = NULL;
-static char	   schema[2 * NAMEDATALEN + 3]; /* of the extension, quoted */
+static char	   schema[2 * NAMEDATALEN + 3]; /* quoted; empty: unknown */
 static int64   deadline_us;
 static int	   allowed_ms;				   /* until then */
 static int64   shutdown_us = PG_INT64_MAX; /* the deadline of all */
@@ -205,7 +205,8 @@ note_error(const PGresult *result, RegistryFailure *failure)
 						 "the registry refused: %s%s%s", message,
 						 detail != NULL ? ". " : "",
 						 detail != NULL ? detail : "");
-	if (state != NULL && strcmp(state, "42501") == 0 && !is_of_function)
+	if (state != NULL && strcmp(state, "42501") == 0 && !is_of_function &&
+		schema[0] != '\0')
 		registry_hint(failure,
 					  "Run SELECT %s.snowflake_registry_grant('%s') in "
 					  "database \"%s\" of the registry's server.",
@@ -300,12 +301,12 @@ ignore_notice(void *arg, const PGresult *notice)
 }
 
 static bool
-read_schema(void *found, const PGresult *rows)
+read_schema(void *unused, const PGresult *rows)
 {
 	if (PQnfields(rows) == 1 && PQntuples(rows) == 1 &&
-		strlcpy(schema, PQgetvalue(rows, 0, 0), sizeof(schema)) <
+		strlcpy(schema, PQgetvalue(rows, 0, 0), sizeof(schema)) >=
 			sizeof(schema))
-		*(bool *) found = schema[0] != '\0';
+		schema[0] = '\0';
 	return true;
 }
 
@@ -316,15 +317,14 @@ read_schema(void *found, const PGresult *rows)
 static bool
 find_schema(RegistryFailure *failure)
 {
-	bool found = false;
-
+	schema[0] = '\0';
 	if (!execute("SELECT extnamespace::pg_catalog.regnamespace "
 				 "FROM pg_catalog.pg_extension "
 				 "WHERE extname OPERATOR(pg_catalog.=) 'snowflake_registry' "
 				 "LIMIT 1",
-				 read_schema, &found, failure))
+				 read_schema, NULL, failure))
 		return false;
-	if (found)
+	if (schema[0] != '\0')
 		return true;
 	(void) registry_fail(failure, REGISTRY_REFUSED,
 						 "the registry's database \"%s\" has no extension "

@@ -377,7 +377,7 @@ try_statuses(void)
 	}
 }
 
-/* Errors of both statements; the schema is known from before. */
+/* Errors of both statements; the schema is known of the second one. */
 static void
 try_errors(void)
 {
@@ -411,7 +411,7 @@ try_errors(void)
 						  has_detail ?
 							  "the registry refused: no? way. It is so" :
 							  "the registry refused: no? way",
-						  state == 2 && !is_of_function ?
+						  place == 1 && state == 2 && !is_of_function ?
 							  "Run SELECT " SCHEMA
 							  ".snowflake_registry_grant('ids') in database "
 							  "\"leases\" of the registry's server." :
