@@ -16,7 +16,7 @@ typedef struct LeaseTable
 	pg_atomic_uint32 asked; /* a session wants an attempt */
 	Worker			 worker;
 	TimestampTz	 end; /* the common end; DT_NOBEGIN: no shard may be open */
-	int64		 ended_us; /* the last attempt, by a steady clock */
+	int64		 ended_us; /* the last attempt, by a steady clock; or 0 */
 	uint64		 holder;   /* 0: none yet */
 	LeaseOutcome outcome;
 	int			 losses; /* the last ones are in "loss" */

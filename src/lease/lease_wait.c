@@ -396,14 +396,16 @@ report_not_asked(const LeaseTable *table, int32 shard)
 					 "can only name some of these.")));
 }
 
-/* Has the last attempt ended since the wait began, or just before? */
+/*
+ * Has the last attempt ended since the wait began, or just before?  One whose outcome is
+ * forgotten tells nothing.
+ */
 static bool
 is_fresh(const WorkerWait *wait, LeaseTable *table)
 {
-	uint64 attempts = pg_atomic_read_u64(&table->worker.attempts);
-
-	return attempts > wait->attempts ||
-		   (attempts > 0 && steady_clock_us() - table->ended_us < FRESH_US);
+	return table->ended_us != 0 &&
+		   (pg_atomic_read_u64(&table->worker.attempts) > wait->attempts ||
+			steady_clock_us() - table->ended_us < FRESH_US);
 }
 
 /* A lease that a session needs: one whose shard may be open, if there is one. */
@@ -447,9 +449,10 @@ report_hopeless(LeaseTable *table, int32 shard, bool fresh, int64 waited_us)
 	if (held != NULL && !may_be_open)
 	{
 		/* its clock may be about to reach the lease */
-		if (waited_us >= settings_clock_tolerance_ms * US_PER_MS)
+		if (waited_us < settings_clock_tolerance_ms * US_PER_MS)
+			return;
+		if (outcome->answered_at != 0)
 			report_not_open(outcome, now, &held->lease);
-		return;
 	}
 	if (shard == ANY_SHARD && settings_asked_shards->count > 0)
 		shard = settings_asked_shards->shard[0];
@@ -536,9 +539,7 @@ lease_check(bool patient)
 	worker_check(leases_worker(), patient);
 	if (!patient)
 	{
-		report_hopeless(table, ANY_SHARD,
-						pg_atomic_read_u64(&table->worker.attempts) > 0,
-						PG_INT64_MAX);
+		report_hopeless(table, ANY_SHARD, table->ended_us != 0, PG_INT64_MAX);
 		return;
 	}
 	(void) worker_begin_wait(leases_worker(), &wait);
