@@ -116,7 +116,6 @@ my @EQUIVALENT = (
 		'shared memory is zero when it is new, also after a crash: then the server asks the system for another piece'
 	],
 	[ qr/\.c$/, qr/^\s*va_end\(/, qr/if \(false\)/, 'it does nothing on the processors that we have' ],
-	[ qr{^src/worker\.c$}, qr/worker->latch = NULL;/, qr/if \(false\)/, 'shared memory is zero when it is new' ],
 	[ qr{^src/owner\.c$}, qr/GetUserNameFromId\(owner, false\)/, qr/, true\)/, 'the owner of a table is there' ],
 	[ qr{^src/owner\.c$}, qr/GUC_ACTION_SAVE, true, 0, false\)/, qr/0, true\)/, 'it tells apart settings of the start of a session, of which search_path is none' ],
 	[ qr{^src/owner\.c$}, qr/code < 0/, qr/code <= 0/, 'no result of SPI is 0' ],
@@ -162,7 +161,7 @@ my @EQUIVALENT = (
 		'before all is on disk the table has only what it had, and what it counted of that was opened then, or is closed and dropped now'
 	],
 	[
-		qr{^src/mint\.c$}, qr/\(id < 0\) && id == NO_ROOM/, qr/\(id <= 0\) && id == NO_ROOM/,
+		qr{^src/mint\.c$}, qr/\(id < 0\) && id == NO_ROOM/, qr/(?:\(id <= 0\)|true) && id == NO_ROOM/,
 		'NO_ROOM is negative, so the second condition decides alone, and unlikely() is a hint'
 	],
 	[ qr/\.c$/, qr/\bMaxBackends\b/, qr/index > MaxBackends/, 'no backend has that number' ],
@@ -219,7 +218,7 @@ my @EQUIVALENT = (
 		'where nothing can be prepared the server refuses it, whatever room the table has'
 	],
 	[ qr{^src/mark\.c$}, qr/locktag_type != LOCKTAG_ADVISORY/, qr/\(false \|\|/, 'no lock of another kind has such a number there: those of columns, tuples and apply workers are less' ],
-	[ qr{^src/mint\.c$}, qr/my_held != shard && my_held/, qr/true && my_held/, 'who holds it has minted, so only hold_mark() is called then, which asks the same' ],
+	[ qr{^src/mint\.c$}, qr/my_held != shard && my_held/, qr/true && my_held|shard && true/, 'who holds it has minted, so only hold_mark() is called then, which asks the same' ],
 	[ qr{^src/positions\.c$}, qr/TYPEALIGN\(/, qr/if \(false\)/, 'the server aligns what it gives to cache lines, too' ],
 	[
 		qr{^src/mark\.c$}, qr/ends_prepared = IsA\(/, qr/ends_prepared = true &&/,
@@ -233,8 +232,6 @@ my @EQUIVALENT = (
 	[ qr{^src/lease/lease_wait\.c$}, qr/^\s*break;/, qr/\(void\) 0;/, 'an error was raised before it' ],
 	[ qr{^src/lease/lease_wait\.c$}, qr/return now > most \? now - most/, qr/now >= most|now <= least/, 'where they are equal the difference is 0, too' ],
 	[ qr{^src/lease/lease_worker\.c$}, qr/it has none that has to be on disk/, qr/&mine, false\)/, 'a holder that has just begun has no lease that could be opened' ],
-	[ qr{^src/lease/lease_wait\.c$}, qr/waited_us >= settings_/, qr/waited_us > settings_/, 'it says so at the next look, in the very microsecond in which the tolerance ends' ],
-	[ qr{^src/clock\.c$}, qr/ms >= LATCH_WAIT_MS/, qr/ms > LATCH_WAIT_MS/, 'so short a sleep may be one or the other: see LATCH_WAIT_MS' ],
 	[ qr{^src/mint\.c$}, qr/my_held > ALL_SHARDS/, qr/my_held >= ALL_SHARDS/, 'the condition before it has returned where they are equal' ],
 	[
 		qr{^sql/snowflake/audit\.sql$}, qr/read_ids.*relation::oid, column_name/, qr/relation, column_name/,
