@@ -112,9 +112,9 @@ is_whole(const LeaseHeader *header, size_t size)
 const char *
 lease_record_read(LeaseRecord *record)
 {
-	size_t		 length = 0;
+	size_t		 length = 0; /* without a header, too */
 	LeaseHeader *header = read_file(&length);
-	bool		 whole = header != NULL && is_whole(header, length);
+	bool		 whole = is_whole(header, length);
 	const char	*reason = NULL;
 	Place		 here;
 

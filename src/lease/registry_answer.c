@@ -303,15 +303,17 @@ static const struct AnswerState
 	{"limited", "---+", take_refusal, REFUSED_LIMITED, false},
 	{"lost", "???+", take_lost, 0, false},
 	{"set_aside", "---?", take_set_aside, 0, false},
+	{NULL},
 };
 
 static const struct AnswerState *
 find_state(const char *name)
 {
-	for (int i = 0; name != NULL && i < (int) lengthof(states); i++)
+	for (const struct AnswerState *state = states;
+		 name != NULL && state->name != NULL; state++)
 	{
-		if (strcmp(states[i].name, name) == 0)
-			return &states[i];
+		if (strcmp(state->name, name) == 0)
+			return state;
 	}
 	return NULL;
 }
