@@ -153,10 +153,6 @@ my @EQUIVALENT = (
 		'no other kind of lock has 24346 as objsubid: that is null, small, or the number of a column'
 	],
 	[
-		qr{^src/lease/conninfo\.c$}, qr/count < MAX_OPTIONS - 1/, qr/options->keyword != NULL && (?:count <=? MAX_OPTIONS(?: - 1)?|true);/,
-		'libpq has about 50 options, and there is room for 100'
-	],
-	[
 		qr{^src/lease/lease_table\.c$}, qr/opens = is_on_disk && has_to_open\(\)/, qr/true && has_to_open\(\)/,
 		'before all is on disk the table has only what it had, and what it counted of that was opened then, or is closed and dropped now'
 	],
@@ -183,7 +179,7 @@ my @EQUIVALENT = (
 	[ qr{^src/mark\.c$}, qr/shared->knows_prepared = false;/, qr/if \(false\)/, 'shared memory is zero when it is new' ],
 	[ qr{^src/sessions\.c$}, qr/init_u64\(&slot->last_id/, qr/if \(false\)/, 'session_begin() sets it, and it is shown only after that' ],
 	[ qr{^src/sessions\.c$}, qr/elog\(ERROR, "cannot mint ids in this kind/, qr/if \(false\)/, 'no SQL runs in such a process' ],
-	[ qr{^src/record\.c$}, qr/^\s+offsetof\(Record, \w+\) == \d+ &&$/, qr/true &&/, 'it is asserted when the file is compiled, and it holds' ],
+	[ qr{^src/(?:record|lease/lease_record)\.c$}, qr/^\s+offsetof\((?:Record|LeaseHeader), \w+\) == \d+ &&$/, qr/true &&/, 'it is asserted when the file is compiled, and it holds' ],
 	[ qr{^src/record\.c$}, qr/SyncRepStandbyNames == NULL/, qr/\|\| false \|\|/, 'the setting is never null, though the server asks that, too' ],
 	[ qr{^src/record\.c$}, qr/fsync_fname_ext\("\.", true, false/, qr/true, true/, 'of a directory that cannot be opened this passes over the same' ],
 	[ qr{^src/server\.c$}, qr/layout_changes > known->layout_changes/, qr/>= known/, 'the condition before it says that they differ' ],
