@@ -238,14 +238,14 @@ horizon_begin_present_tick(void)
 {
 	const Layout *layout = settings_layout();
 	WorkerWait	  wait = {0};
-	int64		  tick;
 	int64		  renew;
 
+	/* or the last one that is minted in */
+	int64 tick = layout_first_tick_from(layout, GetCurrentTimestamp() + 1) - 1;
+
 	/* before the epoch nobody mints, and a horizon there would be far ahead */
-	if (!layout_tick_of_time(layout, GetCurrentTimestamp(), &tick) ||
-		tick <= 0)
+	if (tick <= 0)
 		return;
-	tick = Min(tick, layout->last_mint_tick);
 	while (!has_horizon())
 		horizon_wait(&wait, tick);
 	(void) worker_end_wait(&wait);
@@ -613,6 +613,7 @@ credible_tick(int64 readers_tick)
 		leapt_us = steady_us;
 	if (leapt_us == 0 || steady_us - leapt_us >= LEAP_LASTS_US)
 	{
+		leapt_us = 0; /* a leap from there has to last, too */
 		ahead_us = Max(ahead_us, us);
 		return readers_tick;
 	}
