@@ -228,6 +228,15 @@ horizon_wait(WorkerWait *wait, int64 tick)
 	worker_wait(&state->worker, wait, &event);
 }
 
+/* The tick that it is now, of those that are minted in; before them, HORIZON_OPEN_ONLY. */
+static int64
+present_tick(void)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	return layout_first_tick_from(settings_layout(), now + 1) - 1;
+}
+
 /*
  * Raise the latest tick to the present one, though not past where the next renewal
  * is due; there, ask for that.  Waits until there is a horizon, found at the start or
@@ -236,12 +245,9 @@ horizon_wait(WorkerWait *wait, int64 tick)
 void
 horizon_begin_present_tick(void)
 {
-	const Layout *layout = settings_layout();
-	WorkerWait	  wait = {0};
-	int64		  renew;
-
-	/* or the last one that is minted in */
-	int64 tick = layout_first_tick_from(layout, GetCurrentTimestamp() + 1) - 1;
+	WorkerWait wait = {0};
+	int64	   tick = present_tick();
+	int64	   renew;
 
 	/* before the epoch nobody mints, and a horizon there would be far ahead */
 	if (tick <= 0)
@@ -301,11 +307,10 @@ horizon_check(bool patient)
 	if (state->worker.latch == NULL)
 		return; /* horizon_check_worker() tells */
 	horizon_view(&view);
-	if (view.failed && bounds_are_known() &&
-		!layout_tick_of_time(settings_layout(), GetCurrentTimestamp(), &tick))
-		tick = HORIZON_OPEN_ONLY;
+	if (view.failed && bounds_are_known())
+		tick = present_tick();
 	(void) worker_begin_wait(&state->worker, &wait);
-	horizon_ask_for_renewal(Max(tick, HORIZON_OPEN_ONLY));
+	horizon_ask_for_renewal(tick);
 	while (view.waits_for == WAITS_FOR_NOTHING &&
 		   pg_atomic_read_u64(&state->worker.attempts) == wait.attempts)
 	{

@@ -26,6 +26,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "../../src/server.h"
 #include "cases.h"
 
 /* --- Promises ---------------------------------------------------------------- */
@@ -116,7 +117,7 @@ our_acquire(LWLock *lock, LWLockMode mode)
 static void
 our_release(LWLock *lock)
 {
-	PROMISE(held == lock && lock == &locks[1].lock); /* HORIZON_LOCK */
+	PROMISE(held == lock && lock == &locks[HORIZON_LOCK].lock);
 	look_at_view(held_mode, true);
 	held = NULL;
 }
@@ -128,7 +129,6 @@ static bool	 in_insertion; /* of WAL */
 static bool	 is_running;   /* as pg_stat_activity shows */
 static int	 stats_sent;
 static bool	 is_latch_set;
-static int	 looks_at_signals;
 static bool	 wants_interrupt;
 static bool	 wants_exit;
 static bool	 wants_reload;
@@ -167,7 +167,6 @@ our_copy_error(void)
 static void
 our_interrupts(void)
 {
-	looks_at_signals++;
 	PROMISE(held == NULL);
 	if (!wants_interrupt)
 		return;
