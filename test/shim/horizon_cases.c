@@ -377,7 +377,7 @@ static void
 let_signals_come(void)
 {
 	polls++;
-	is_latch_set = polls % 2 == 1;
+	is_latch_set = is_latch_set || polls % 2 == 1;
 	wants_reload = polls == 20;
 	wants_exit = polls == 30;
 	PROMISE(reloads == (polls > 20));
@@ -414,6 +414,7 @@ try_worker(void)
 		when_polled = let_signals_come;
 		when_idle = ask_for_one;
 		CHECK(run_worker() == 1 && polls == 30 && reloads == 1);
+		CHECK(steady_us >= confirmed_us - standby_takes_us + 15 * 1000);
 		CHECK(published == 0 && known == DT_NOBEGIN);
 		CHECK(state->view.waits_for == WAITS_FOR_STANDBY);
 		CHECK(state->view.waits_since < wall_us);
