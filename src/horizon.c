@@ -600,7 +600,7 @@ static int64 ahead_us;
 
 /*
  * The tick that readers want, or as much of it as their clock is believed: by a leap of
- * less than the reserve at once, else when it has lasted.  If the worker looks at a tick
+ * up to the reserve at once, else when it has lasted.  If the worker looks at a tick
  * late, its clock seems to be set back: so the greatest lead that was seen counts.
  */
 static int64

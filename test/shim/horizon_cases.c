@@ -324,6 +324,8 @@ ask_as_reader(void)
 	ask_for_readers(asked);
 }
 
+#define LEAP_US (30 * USECS_PER_DAY)
+
 /* What happens each time that it is idle, and what it has done before. */
 static void
 let_events_come(void)
@@ -345,24 +347,30 @@ let_events_come(void)
 			break;
 		case 2: /* nobody has asked for anything */
 			PROMISE(attempts == 2 && !wants_reload);
-			wall_us += 400 * USECS_PER_DAY;
-			steady_us += 400 * USECS_PER_DAY;
+			pass(400 * USECS_PER_DAY);
 			ask_as_reader();
 			break;
 		case 3:
 			PROMISE(attempts == 3 && published > asked && sleeps == 0);
+			wall_us += LEAP_US;
+			ask_as_reader();
+			break;
+		case 4: /* such a leap is not believed */
+			PROMISE(attempts == 4 && published < asked);
+			wall_us -= LEAP_US;
+			asked = first_tick(wall_us);
 			failing = WRITING_HORIZON;
 			horizon_ask_for_renewal(asked + 200000);
 			break;
-		case 4:
-			PROMISE(attempts == 4 && published < asked + 200000);
+		case 5:
+			PROMISE(attempts == 5 && published < asked + 200000);
 			PROMISE(sleeps == 1 && reports == 1);
 			failing = NOTHING;
 			when_written = ask_once_more;
 			horizon_ask_for_renewal(asked + 200000);
 			break;
-		case 5:
-			PROMISE(attempts == 6 && published > asked && sleeps == 1);
+		case 6:
+			PROMISE(attempts == 7 && published > asked && sleeps == 1);
 			wants_exit = is_latch_set = true;
 			break;
 		default:
@@ -403,7 +411,7 @@ try_worker(void)
 		reason = "a disk is full";
 		as_error = years == 0;
 		when_idle = let_events_come;
-		CHECK(run_worker() == 1 && events == 6);
+		CHECK(run_worker() == 1 && events == 7);
 		CHECK(attempt(HORIZON_OPEN_ONLY));
 		wants_exit = false;
 
@@ -434,7 +442,7 @@ try_worker(void)
 #define LEAPS_AT_ONCE 4
 
 /*
- * By less than the reserve, or for ten seconds: else it goes on as it went.  The clocks
+ * By up to the reserve, or for ten seconds: else it goes on as it went.  The clocks
  * keep to whole ticks, of 1 ms.
  */
 static void
