@@ -121,13 +121,13 @@ our_exchange_meets(uint64 expected, uint64 new)
 
 /* --- What is below it ------------------------------------------------------ */
 
-static Layout	 layout;
-static bool		 wants_leases;
-static bool		 may_log;
-int				 settings_clock_tolerance_ms;
-const OwnShards	 asked;
-const OwnShards	 leased;
-const OwnShards *settings_asked_shards = &asked;
+static Layout		   layout;
+static bool			   wants_leases;
+static bool			   may_log;
+int					   settings_clock_tolerance_ms;
+static const OwnShards asked;
+static const OwnShards leased;
+const OwnShards		  *settings_asked_shards = &asked;
 
 const Layout *
 settings_layout(void)
