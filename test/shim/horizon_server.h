@@ -250,6 +250,7 @@ static Worker *made;
 static Latch   latch;
 static int	   wakes;
 static int	   waits;
+static int	   looks_at_wait;
 static bool	   is_prepared; /* to sleep */
 static int	   checks;		/* of the worker; with patience, they count 10 */
 static void (*when_waited)(void);
@@ -286,6 +287,7 @@ worker_wake(const Worker *worker)
 bool
 worker_begin_wait(Worker *worker, WorkerWait *wait)
 {
+	stop_after(&looks_at_wait, 100000);
 	if (wait->begun)
 		return false;
 	wait->begun = is_prepared = true;
@@ -366,6 +368,7 @@ begin(void)
 	write_takes_us = standby_takes_us = confirmed_us = 0;
 	reads = notes = heeds = reports = barriers = published = 0;
 	wakes = waits = reloads = sleeps = 0;
+	locks_taken = looks_at_wait = 0;
 	is_latch_set = is_prepared = false;
 	at_exit = NULL;
 	horizon_lock = NULL;

@@ -101,6 +101,7 @@ static char			memory[4096];
 static LWLockPadded locks[8];
 static LWLock	   *held;
 static LWLockMode	held_mode;
+static int			locks_taken;
 static void (*at_exit)(int code, Datum arg);
 
 static void look_at_view(LWLockMode mode, bool is_release);
@@ -108,6 +109,7 @@ static void look_at_view(LWLockMode mode, bool is_release);
 static void
 our_acquire(LWLock *lock, LWLockMode mode)
 {
+	stop_after(&locks_taken, 1000000);
 	PROMISE(held == NULL);
 	held = lock;
 	held_mode = mode;
