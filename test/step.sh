@@ -398,7 +398,7 @@ run_upgrade() {
 run_format() {
     need_program clang-format-14
     test_command 'C is as clang-format-14 writes it (to repair: clang-format-14 -i FILE)' \
-        clang-format-14 --dry-run -Werror src/*.[ch] src/lease/*.[ch] bench/*.c test/shim/*.c test/hard/*.c test/hard/*/*.[ch] \
+        clang-format-14 --dry-run -Werror src/*.[ch] src/lease/*.[ch] bench/*.c test/shim/*.c test/cases/*.[ch] test/hard/*.c test/hard/*/*.[ch] \
         test/memory/*.[ch] test/memory/stub/*.h test/memory/stub/*/*.h
 }
 

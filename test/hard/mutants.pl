@@ -97,7 +97,7 @@ sub right { my ($file) = @_; return $right{$file} //= slurp($file) }
 
 sub sum_of { return md5_hex(join('', map { $_, right($_) } sort @_)) }
 
-my $tests_sum = sum_of(grep { -f } glob('test/t/*.pl test/sql/*.sql test/specs/*.spec expected/*.out test/perl/*.pm test/shim/*.[ch]'));
+my $tests_sum = sum_of(grep { -f } glob('test/t/*.pl test/sql/*.sql test/specs/*.spec expected/*.out test/perl/*.pm test/shim/*.c test/cases/*.[ch]'));
 my $results = recall('mutants');    # key => verdict, sum of the tests, seconds, test, mutant
 my $seconds = recall('seconds');    # test => seconds
 my $passes = recall('passes');      # sum of all, test => it passes

@@ -149,20 +149,22 @@ sub shim
 	return $shims{$name} if $shims{$name};
 	my $shim = PostgreSQL::Test::Utils::tempdir() . "/$name.so";
 	my $top = dirname(__FILE__) . '/../..';
+	my ($source) = grep { -f } map { "$top/test/$_/$name.c" } qw(shim cases);
 	chomp(my ($headers, $libpq) = `pg_config --includedir-server --includedir`);
-	system_or_bail('cc', '-shared', '-fPIC', '-O2', "-I$headers", "-I$libpq", "-I$top/src", '-o', $shim, "$top/test/shim/$name.c", '-ldl');
+	system_or_bail('cc', '-shared', '-fPIC', '-O2', "-I$headers", "-I$libpq", "-I$top/src", '-o', $shim, $source, '-ldl');
 	return $shims{$name} = $shim;
 }
 
 # A function of such a library tries cases, in one session of a server that is stopped, and
-# gives how many it tried.
+# gives how many it tried.  What never ends, such as a loop that calls nothing, is killed.
 sub tries_all
 {
 	my ($node, $library, $function, $arguments, $call, $least, $name) = @_;
 	my ($out, $err) = ('', '');
 	my $sql = "CREATE OR REPLACE FUNCTION $function($arguments) RETURNS bigint LANGUAGE c AS '@{[ shim($library) ]}'; SELECT 'tried ' || $function($call);";
 
-	IPC::Run::run([ 'postgres', '--single', '-j', '-D', $node->data_dir, 'postgres' ], '<', \"$sql\n", '>', \$out, '2>', \$err);
+	IPC::Run::run([ 'timeout', '-s', 'KILL', $PostgreSQL::Test::Utils::timeout_default, 'postgres', '--single', '-j', '-D', $node->data_dir, 'postgres' ],
+		'<', \"$sql\n", '>', \$out, '2>', \$err);
 	my ($tried) = $out =~ /tried (\d+)/;
 	cmp_ok($tried // 0, '>=', $least, $name) or diag($err);
 	return;

@@ -1,4 +1,4 @@
-# Files of src/ in all cases: each test/shim/*_cases.c includes one, puts another system below
+# Files of src/ in all cases: each test/cases/*_cases.c includes one, puts another system below
 # it, and compares what it does in each case with what its head says.
 
 use strict;
@@ -17,7 +17,7 @@ my $node = PostgreSQL::Test::Cluster->new('cases');
 $node->init(allows_streaming => 1);
 $node->append_conf('postgresql.conf', "shared_preload_libraries = ''\n");
 
-for my $cases (map { basename($_, '.c') } sort glob("$FindBin::RealBin/../shim/*_cases.c"))
+for my $cases (map { basename($_, '.c') } sort glob("$FindBin::RealBin/../cases/*_cases.c"))
 {
 	tries_all($node, $cases, $cases, '', '', 1000, "$cases: each is as it should be");
 }

@@ -29,7 +29,7 @@ static const struct
 			  {5000, "5"},	 {3750, "3.75"}, {3000, "3"},
 			  {2500, "2.5"}, {2142, "2.14"}};
 
-/* Each case begins at a full minute, with so many good hosts. */
+/* Each case begins at a whole minute, with so many good hosts. */
 static void
 begin(int count)
 {
