@@ -7,7 +7,7 @@
 # test/perl/Mutants.pm makes a mutant, test/perl/MutantRooms.pm has the rooms, their tests, and
 # the mutants that nothing can tell from the original.  A mutant lives if all tests of its room
 # pass that may reach its line, and at most five of other rooms that are known to reach it (all,
-# if its room has none).  Of SQL, those come first that name the line's function; then those
+# if its room has none).  Those come first that are about its place: see is_about(); then those
 # that reach most lines of the file which few others reach, in the least time.  A test that
 # fails with a mutant has to pass without it, or it is left out.  Barriers and rare orders are
 # the business of the step memory: a mutant that is a fault of test/perl/Faults.pm which that
@@ -310,12 +310,13 @@ sub build_with
 	return $error;
 }
 
-# Does a test name the function of SQL that a line belongs to: 1, or 0?
-sub names_function
+# Is a test about the place of a mutant: 1, or 0?  Of C, the tables of cases are, if the file
+# has one; of SQL, what names the function that the line belongs to.
+sub is_about
 {
 	my ($test, $mutant, $text) = @_;
 
-	return 0 if $mutant->{file} !~ /\.sql$/;
+	return $test eq '118_cases' && -e "test/cases/$1_cases.c" ? 1 : 0 if $mutant->{file} =~ m{(\w+)\.[ch]$};
 	my $above = join('', (split /^/, $text)[ 0 .. $mutant->{line} - 1 ]);
 	my ($function) = $above =~ /.*\bFUNCTION \S+\.(\w+)\(/s or return 0;
 	my @files = grep { -f } map { ("test/t/$_.pl", "test/sql/$_.sql") } split(' ', $test);
@@ -343,20 +344,20 @@ sub tests_of_rooms { return sort { $a cmp $b } uniq(map { @{ $_->[1] } } map { f
 # A test, as a verdict names it.
 sub name_of { my ($test) = @_; return $test =~ / .* / ? 'SQL' : $test }
 
-# The tests that may reach a mutant.  Those that name its function come first; then those that
+# The tests that may reach a mutant.  Those that are about its place come first; then those that
 # have the greatest share of its file, and found most in it, for each second that they take.
 sub tests_in_order
 {
 	my ($mutant) = @_;
 	my ($file, $text) = ($mutant->{file}, right($mutant->{file}));
 	my @tests = tests_of_mutant($mutant);
-	my %names = map { $_ => names_function($_, $mutant, $text) } @tests;
+	my %is_about = map { $_ => is_about($_, $mutant, $text) } @tests;
 	my %share = share_of_file($file, @tests);
 	my %found;
 
 	$found{ $_->[3] =~ s/:.*//sr }++ for grep { $_->[0] eq 'found' && $_->[6] eq $file } values %$results;
 	my %worth = map { $_ => (1 + $share{$_}) * (1 + ($found{ name_of($_) } // 0)) / (5 + ($seconds->{$_}[0] // 20)) } @tests;
-	return sort { $names{$b} <=> $names{$a} || $worth{$b} <=> $worth{$a} } @tests;
+	return sort { $is_about{$b} <=> $is_about{$a} || $worth{$b} <=> $worth{$a} } @tests;
 }
 
 # Run a test with mutants that compile.  Gives what fails; undefined: it passes, or fails
