@@ -263,7 +263,7 @@ BEGIN ATOMIC
            AND l.relation IN ('@extschema@.snowflake_registry_state'::regclass, '@extschema@.snowflake_registry_holders'::regclass,
                               '@extschema@.snowflake_registry_shards'::regclass)
     ), lockers AS (
-        SELECT l.pid, l.virtualtransaction, bool_or(l.granted) AS has_one, max(l.mode) AS waits_for
+        SELECT l.pid, l.virtualtransaction, bool_or(l.granted) AS has_one, string_agg(l.mode, ', ') AS modes
           FROM locks AS l
          WHERE CASE WHEN NOT l.granted THEN l.mode NOT IN ('ExclusiveLock', 'AccessShareLock', 'RowShareLock', 'RowExclusiveLock')
                     ELSE l.mode <> 'AccessShareLock'
@@ -280,7 +280,7 @@ BEGIN ATOMIC
                 WHEN a.pid IS NULL THEN format('Process %s has had it.', l.pid)
                 ELSE format('Process %s of user "%s" (%s) has been in a transaction since %s%s.',
                             l.pid, coalesce(a.usename, a.backend_type), coalesce(a.state, a.backend_type), coalesce(a.xact_start::text, 'an unknown time'),
-                            CASE WHEN l.has_one THEN '' ELSE ', and waits for ' || l.waits_for END) END
+                            CASE WHEN l.has_one THEN '' ELSE ', and waits for ' || l.modes END) END
       FROM lockers AS l
       LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
       LEFT JOIN pg_locks AS own ON own.pid IS NULL AND own.locktype = 'transactionid' AND own.virtualtransaction = l.virtualtransaction
@@ -773,18 +773,14 @@ CREATE FUNCTION @extschema@.snowflake_registry_renew(
     LANGUAGE sql VOLATILE PARALLEL UNSAFE
     SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-    WITH claims AS (
-        SELECT c.shard, c.claimed_from, c.claimed_until FROM unnest(held, held_from, held_until) AS c (shard, claimed_from, claimed_until)
-         UNION ALL
-        SELECT s.shard, NULL, NULL FROM @extschema@.snowflake_registry_shards AS s
-         WHERE s.holder = (caller).holder AND s.shard <> ALL (held)
-    ), renewed AS (
+    WITH renewed AS (
         UPDATE @extschema@.snowflake_registry_shards AS s
            SET lease_from = greatest(s.lease_from, c.claimed_from),
                lease_until = greatest(s.lease_until, least(coalesce(c.claimed_until, s.lease_until), now + longest), now + length)
-          FROM claims AS c
-         WHERE s.shard = c.shard
-           AND s.holder = (caller).holder AND s.lease_until > now AND s.reserved_for IS NULL AND NOT s.is_revoked
+          FROM @extschema@.snowflake_registry_shards AS own
+          LEFT JOIN unnest(held, held_from, held_until) AS c (shard, claimed_from, claimed_until) ON c.shard = own.shard
+         WHERE s.shard = own.shard
+           AND own.holder = (caller).holder AND s.lease_until > now AND s.reserved_for IS NULL AND NOT s.is_revoked
            AND (c.claimed_until > now OR is_again AND (wanted IS NULL OR s.shard = ANY (wanted)))
         RETURNING s.shard
     )

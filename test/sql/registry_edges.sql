@@ -249,6 +249,17 @@ SELECT list, fails(format('SELECT snowflake_registry_release(''a'', 5, 6, 5, ''h
                           CASE list WHEN 'ends' THEN array_fill('2020-01-01'::text, ARRAY[cardinality(many)]) ELSE '{}' END))
   FROM unnest(ARRAY['shards', 'ends']) AS list, array_fill(5, '{1025}') AS many;
 
+-- A server that has all that it asks for, and knows no more than the registry: nothing else is looked for
+BEGIN;
+SET LOCAL track_functions = 'all';
+DELETE FROM snowflake_registry_shards;
+INSERT INTO snowflake_registry_holders VALUES ('a', session_user, 'host of a', 5, '1 min', '2020-01-01');
+INSERT INTO snowflake_registry_shards (shard, holder, lease_from, lease_until) VALUES (0, 'a', '2020-01-01', '3000-01-01');
+SELECT count(*) FROM snowflake_registry_lease('a', 5, 6, 5, 'host of a', 'epoch=x', 7, (SELECT number FROM snowflake_registry_state), '{0}', '{2020-01-01}', '{3000-01-01}', NULL, 1, '{}', '1 min')
+ WHERE state = 'held';
+SELECT name, coalesce(pg_stat_get_xact_function_calls(('snowflake_registry_' || name)::regproc), 0) AS calls FROM unnest('{renew,losses,lease_free,lacks}'::text[]) AS name;
+ROLLBACK;
+
 -- Each function leaves one row of the state, which this registry wrote, and a call that brings nothing new leaves it alone
 DELETE FROM snowflake_registry_shards;
 CREATE FUNCTION own_rows() RETURNS text LANGUAGE sql AS $$ SELECT string_agg((s.writer = s.xmin)::text, ' ') FROM snowflake_registry_state AS s $$;

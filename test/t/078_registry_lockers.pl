@@ -161,18 +161,33 @@ for my $case ([ 'busy', '; SELECT pg_sleep(100000)', q(wait_event = 'PgSleep'), 
 {
 	my ($name, $then, $is_there, $overdue_then) = @$case;
 	my $sql = sprintf($call, $name);
+	my $began = time();
 
+	stop_clock($registry, $began);
 	$session{$name} = start_session($registry, "BEGIN;\n$sql$then", connection => " application_name='$name' user=ids", errors => '/dev/null');
 	is_there($name, $is_there);
 	hinder($name, "$name: it has the lock");
-	set_clock($registry, -60);
-	is(ask($overdue), '', "$name: it has not lasted for 5 s");
-	set_clock($registry, 6);
+	stop_clock($registry, $began + 5);
+	is(ask($overdue), '', "$name: it has lasted for 5 s");
+	stop_clock($registry, $began + 5.001);
 	is(ask($overdue), $overdue_then, "$name: it has lasted for more than 5 s");
 	set_clock($registry, 0);
 	ask(q(ALTER SYSTEM RESET synchronous_standby_names)) if $name eq 'committing';
 	end_all();
 }
+
+# --- one that does not end is told so once, and the call fails
+my $log = -s $registry->logfile;
+$session{stuck} = start_session($registry, "BEGIN;\n" . sprintf($call, 'stuck') . '; SELECT pg_sleep(100000)', connection => q( application_name='stuck' user=ids), errors => '/dev/null');
+sleeps('stuck');
+my $stuck = ask(q(SELECT pid FROM pg_stat_activity WHERE application_name = 'stuck'));
+kill 'STOP', $stuck;
+set_clock($registry, 6);
+like(($registry->psql('postgres', "SELECT snowflake_registry_fence('0')"))[2], qr/ERROR:  another transaction has locked the snowflake registry\n.*Process $stuck of/, 'one that does not end: it is told');
+is(scalar(() = slurp_file($registry->logfile, $log) =~ /LOG:  ended a session that had locked the snowflake registry\n.*Process $stuck of/g), 1, 'it was to end, once');
+kill 'CONT', $stuck;
+set_clock($registry, 0);
+end_all();
 
 # --- a deadlock is no error of its own: who has the lock is told
 my $caller = start_session($registry, sprintf(<<'SQL', sprintf($call, 'one of two')));

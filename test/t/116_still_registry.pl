@@ -69,4 +69,8 @@ for my $left (0, 1000)
 		SELECT longest_lease FROM snowflake_registry_state)) =~ s/;.*//r, $left ? '00:00:01' : '00:00:00.001', "the longest lease, $left ms before the end");
 }
 
+# a call listens, for a moment, where its transaction could be prepared: see snowflake_registry_lock()
+is($registry->safe_psql('postgres', "LISTEN snowflake_registry; SELECT snowflake_registry_fence('0') \\g /dev/null\nSELECT pg_listening_channels()"),
+	'snowflake_registry', 'where nothing can be prepared, a call leaves alone what its session listens to');
+
 done_testing();
