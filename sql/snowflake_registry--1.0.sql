@@ -1116,7 +1116,7 @@ BEGIN
                    'longest_lease = greatest(r.longest_lease, $3), first_unused = $4, is_open = true', own)
       USING layout, last_shard, longest_lease, reg.first_unused;
     EXECUTE format('SELECT f.* FROM %1$s.snowflake_registry_state AS r CROSS JOIN LATERAL %1$s.snowflake_registry_fence_until(r, $1, $2) AS f', own)
-       INTO reg USING clock_timestamp() + longest_lease, 'Somebody has opened it.'::text;
+       INTO reg USING clock_timestamp() + longest_lease, 'Somebody has opened it.';
     EXECUTE format('CREATE OR REPLACE VIEW %1$s.snowflake_registry_in_use AS '
                    'SELECT l.shard, l.host, l.lease_until FROM %1$s.snowflake_registry_leases AS l WHERE l.time_left > interval ''0''', own);
     EXECUTE format('COMMENT ON VIEW %s.snowflake_registry_in_use IS %L', own,
@@ -1147,7 +1147,7 @@ BEGIN
     END IF;
     EXECUTE format('SELECT f.not_before FROM %1$s.snowflake_registry_state AS r CROSS JOIN LATERAL '
                    '%1$s.snowflake_registry_fence_until(r, clock_timestamp() + coalesce($1, %1$s.snowflake_registry_longest(r)), $2) AS f', own)
-       INTO ends USING longest_lease, 'Somebody asked for it.'::text;
+       INTO ends USING longest_lease, 'Somebody asked for it.';
     RETURN ends;
 END
 $$;
@@ -1340,7 +1340,7 @@ DECLARE
     function regprocedure;
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA %s TO %s', own, role);
-    FOR function IN EXECUTE format('SELECT %s.snowflake_registry_functions($1)', own) USING '_(lease|release)$'::text LOOP
+    FOR function IN EXECUTE format('SELECT %s.snowflake_registry_functions($1)', own) USING '_(lease|release)$' LOOP
         EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', function, role);
     END LOOP;
 END

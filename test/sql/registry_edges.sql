@@ -56,6 +56,22 @@ SELECT field, length - longest AS more, fails(format('SELECT snowflake_registry_
   FROM (VALUES ('holder', 64), ('host', 256), ('layout', 160), ('registry', 64)) AS v (field, longest), generate_series(longest, longest + 1) AS length;
 SELECT fails('SELECT snowflake_registry_check(repeat(''x'', 65), ''x'', ''x'', NULL)');
 
+-- Refused before anything else: a schema whose owner is no superuser, and such a text
+CREATE FUNCTION refuses(length int, OUT lease text, OUT release text) LANGUAGE plpgsql AS $$
+DECLARE
+    begins text := format('repeat(''x'', %s), 0, 1, 0, ''host'', ''epoch=x'', 7, NULL, ''{}'', ''{}''', length);
+BEGIN
+    lease := split_part(fails(format('SELECT snowflake_registry_lease(%s, ''{}'', ''{}'', NULL, ''{}'', ''1 min'')', begins)), ';', 1);
+    release := split_part(fails(format('SELECT snowflake_registry_release(%s)', begins)), ';', 1);
+END
+$$;
+SELECT length, r.* FROM unnest('{64,65}'::int[]) AS length, refuses(length) AS r;
+BEGIN;
+CREATE ROLE regress_snowflake_other;
+ALTER SCHEMA public OWNER TO regress_snowflake_other;
+SELECT (refuses(64)).*;
+ROLLBACK;
+
 -- How long a lease can last that is forgotten
 SELECT longest, snowflake_registry_longest(reg(jsonb_build_object('longest_lease', longest)))
   FROM unnest('{0,1 us,2 days}'::interval[]) AS longest;
@@ -285,24 +301,26 @@ SELECT xmin AS was FROM snowflake_registry_state \gset
 SELECT state, shard FROM snowflake_registry_lease('first', 1, 2, 0, 'host', 'epoch=x', 7, NULL, '{}', '{}', '{}', '{3}', NULL, '{}', '1 h') WHERE state <> 'set_aside';
 SELECT xmin = :was AS left_alone FROM snowflake_registry_state;
 
--- A registry that was put back is fenced by whatever is called
-CREATE FUNCTION fences(call text) RETURNS boolean LANGUAGE plpgsql AS $$
+-- Whatever is called locks the three tables, and fences a registry that was put back
+CREATE FUNCTION does(call text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
-    fenced boolean;
+    done text;
 BEGIN
     UPDATE snowflake_registry_state SET place = 'elsewhere', not_before = '-infinity';
     UPDATE snowflake_registry_state SET writer = xmin;
     INSERT INTO snowflake_registry_shards (shard, reserved_for) VALUES (7, 'old rows');
     EXECUTE call;
-    SELECT not_before > clock_timestamp() INTO fenced FROM snowflake_registry_state;
-    RAISE EXCEPTION USING MESSAGE = fenced;    -- it is undone
+    SELECT format('%s locked, fenced: %s', count(*), (SELECT not_before > clock_timestamp() FROM snowflake_registry_state)) INTO done
+      FROM pg_locks WHERE pid = pg_backend_pid() AND mode = 'ExclusiveLock' AND relation::regclass::text ~ '^snowflake_registry_(state|holders|shards)$';
+    RAISE EXCEPTION USING MESSAGE = done;    -- it is undone
 EXCEPTION WHEN raise_exception THEN
-    RETURN SQLERRM::boolean;
+    RETURN SQLERRM;
 END
 $$;
 SET client_min_messages = error;
-SELECT call, fences('SELECT snowflake_registry_' || call)
-  FROM unnest(ARRAY['open(''0'')', 'fence(''0'')', 'unfence(''1 day'')', 'limit(''1 day'', 1024)', 'reserve(6, ''old rows'', true)', 'unreserve(7)', 'revoke(3)']) AS call;
+SELECT call, does('SELECT snowflake_registry_' || call)
+  FROM unnest(ARRAY['lease(''b'', 0, 1, 0, ''host'', ''epoch=x'', 7, NULL, ''{}'', ''{}'', ''{}'', ''{}'', NULL, ''{}'', ''1 min'')', 'release(''b'', 0, 1, 0, ''host'', ''epoch=x'', 7, NULL, ''{}'', ''{}'')',
+                    'open(''0'')', 'fence(''0'')', 'unfence(''1 day'')', 'limit(''1 day'', 1024)', 'reserve(6, ''old rows'', true)', 'unreserve(7)', 'revoke(3)']) AS call;
 -- The row of a restored dump, beside the one of this registry, before it or behind it; or alone
 CREATE FUNCTION enters(own jsonb, other jsonb, OUT before text, OUT behind text) LANGUAGE plpgsql AS $$
 DECLARE
@@ -420,5 +438,5 @@ SET client_min_messages = error;
 DROP SCHEMA regress_elsewhere CASCADE;
 DROP EXTENSION snowflake_registry CASCADE;
 RESET client_min_messages;
-DROP FUNCTION fails, finds, set_aside, proves, renews, leases, calls, own_rows, fences, enters, opens;
+DROP FUNCTION fails, refuses, finds, set_aside, proves, renews, leases, calls, own_rows, does, enters, opens;
 DROP ROLE regress_snowflake_owner;
