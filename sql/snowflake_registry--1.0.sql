@@ -1324,7 +1324,7 @@ CREATE FUNCTION @extschema@.snowflake_registry_functions(names text) RETURNS SET
 BEGIN ATOMIC
     SELECT p.oid FROM pg_proc AS p
       JOIN pg_depend AS d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
-      JOIN pg_extension AS e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid
+      JOIN pg_extension AS e ON d.refobjid = e.oid     -- nothing else has such an entry
      WHERE e.extname = 'snowflake_registry' AND p.proname ~ $1;
 END;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_functions(text) IS 'the functions of this extension whose names match';

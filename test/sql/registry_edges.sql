@@ -22,6 +22,18 @@ CREATE FUNCTION regress_my_lease() RETURNS int LANGUAGE sql AS 'SELECT 1';
 ALTER FUNCTION regress_my_lease() DEPENDS ON EXTENSION snowflake_registry;
 SELECT proname FROM pg_proc WHERE oid IN (SELECT snowflake_registry_functions('_(lease|release)$')) ORDER BY 1;
 SELECT has_function_privilege('public', 'plpgsql_inline_handler(internal)', 'EXECUTE') AS still_public;
+-- nor one whose number another object of the extension has
+BEGIN;
+INSERT INTO pg_depend SELECT 'pg_class'::regclass, 'regress_my_lease()'::regprocedure, 0, 'pg_extension'::regclass, oid, 0, 'e' FROM pg_extension WHERE extname = 'snowflake_registry';
+SELECT count(*) FROM snowflake_registry_functions('regress');
+ROLLBACK;
+-- A role that leases can look into the schema
+BEGIN;
+CREATE ROLE regress_snowflake_other;
+REVOKE USAGE ON SCHEMA public FROM PUBLIC;
+SELECT snowflake_registry_grant('regress_snowflake_other');
+SELECT has_schema_privilege('regress_snowflake_other', 'public', 'USAGE') AS can_look;
+ROLLBACK;
 
 -- What a statement fails with; it is undone.
 CREATE FUNCTION fails(statement text) RETURNS text LANGUAGE plpgsql AS $$

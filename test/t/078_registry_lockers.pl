@@ -172,9 +172,16 @@ for my $case ([ 'busy', '; SELECT pg_sleep(100000)', q(wait_event = 'PgSleep'), 
 	stop_clock($registry, $began + 5.001);
 	is(ask($overdue), $overdue_then, "$name: it has lasted for more than 5 s");
 	set_clock($registry, 0);
-	ask(q(ALTER SYSTEM RESET synchronous_standby_names)) if $name eq 'committing';
 	end_all();
 }
+ask(q(ALTER SYSTEM RESET synchronous_standby_names));
+reload($registry);
+
+# --- a call waits for a transaction that ends in time
+begin_session('short', 'LOCK TABLE snowflake_registry_shards IN SHARE MODE; SELECT pg_sleep(1); COMMIT');
+sleeps('short');
+is(($registry->psql('postgres', q(SELECT snowflake_registry_fence('0') IS NOT NULL)))[1], 't', 'a transaction that ends in time');
+end_all();
 
 # --- one that does not end is told so once, and the call fails
 my $log = -s $registry->logfile;
