@@ -773,14 +773,18 @@ CREATE FUNCTION @extschema@.snowflake_registry_renew(
     LANGUAGE sql VOLATILE PARALLEL UNSAFE
     SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-    WITH renewed AS (
+    WITH claims AS (
+        SELECT c.shard, c.claimed_from, c.claimed_until FROM unnest(held, held_from, held_until) AS c (shard, claimed_from, claimed_until)
+         UNION ALL
+        SELECT s.shard, NULL, NULL FROM @extschema@.snowflake_registry_shards AS s
+         WHERE s.holder = (caller).holder AND s.shard <> ALL (held)
+    ), renewed AS (
         UPDATE @extschema@.snowflake_registry_shards AS s
            SET lease_from = greatest(s.lease_from, c.claimed_from),
                lease_until = greatest(s.lease_until, least(coalesce(c.claimed_until, s.lease_until), now + longest), now + length)
-          FROM @extschema@.snowflake_registry_shards AS own
-          LEFT JOIN unnest(held, held_from, held_until) AS c (shard, claimed_from, claimed_until) ON c.shard = own.shard
-         WHERE s.shard = own.shard
-           AND own.holder = (caller).holder AND s.lease_until > now AND s.reserved_for IS NULL AND NOT s.is_revoked
+          FROM claims AS c
+         WHERE s.shard = c.shard
+           AND s.holder = (caller).holder AND s.lease_until > now AND s.reserved_for IS NULL AND NOT s.is_revoked
            AND (c.claimed_until > now OR is_again AND (wanted IS NULL OR s.shard = ANY (wanted)))
         RETURNING s.shard
     )
@@ -1324,7 +1328,7 @@ CREATE FUNCTION @extschema@.snowflake_registry_functions(names text) RETURNS SET
 BEGIN ATOMIC
     SELECT p.oid FROM pg_proc AS p
       JOIN pg_depend AS d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
-      JOIN pg_extension AS e ON d.refobjid = e.oid     -- nothing else has such an entry
+      JOIN pg_extension AS e ON d.refobjid = e.oid     -- only extensions are referred to by 'e'
      WHERE e.extname = 'snowflake_registry' AND p.proname ~ $1;
 END;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_functions(text) IS 'the functions of this extension whose names match';

@@ -228,13 +228,17 @@ horizon_wait(WorkerWait *wait, int64 tick)
 	worker_wait(&state->worker, wait, &event);
 }
 
-/* The tick that it is now, of those that are minted in; before them, HORIZON_OPEN_ONLY. */
-static int64
-present_tick(void)
+/*
+ * The tick that it is now.  False before the epoch, and past the last tick that is minted
+ * in: a horizon there would be far ahead, if the clock is wrong.
+ */
+static bool
+find_present_tick(int64 *tick)
 {
-	TimestampTz now = GetCurrentTimestamp();
+	const Layout *layout = settings_layout();
 
-	return layout_first_tick_from(settings_layout(), now + 1) - 1;
+	return layout_tick_of_time(layout, GetCurrentTimestamp(), tick) &&
+		   *tick > 0 && *tick <= layout->last_mint_tick;
 }
 
 /*
@@ -246,11 +250,10 @@ void
 horizon_begin_present_tick(void)
 {
 	WorkerWait wait = {0};
-	int64	   tick = present_tick();
+	int64	   tick;
 	int64	   renew;
 
-	/* before the epoch nobody mints, and a horizon there would be far ahead */
-	if (tick <= 0)
+	if (!find_present_tick(&tick))
 		return;
 	while (!has_horizon())
 		horizon_wait(&wait, tick);
@@ -297,7 +300,7 @@ horizon_check(bool patient)
 	static WaitName event = {"SnowflakeHorizon", 0};
 	WorkerWait		wait = {0};
 	HorizonView		view;
-	int64			tick = HORIZON_OPEN_ONLY;
+	int64			tick;
 
 	if (!patient)
 	{
@@ -307,8 +310,8 @@ horizon_check(bool patient)
 	if (state->worker.latch == NULL)
 		return; /* horizon_check_worker() tells */
 	horizon_view(&view);
-	if (view.failed && bounds_are_known())
-		tick = present_tick();
+	if (!view.failed || !bounds_are_known() || !find_present_tick(&tick))
+		tick = HORIZON_OPEN_ONLY;
 	(void) worker_begin_wait(&state->worker, &wait);
 	horizon_ask_for_renewal(tick);
 	while (view.waits_for == WAITS_FOR_NOTHING &&

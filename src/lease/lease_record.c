@@ -112,7 +112,7 @@ is_whole(const LeaseHeader *header, size_t size)
 const char *
 lease_record_read(LeaseRecord *record)
 {
-	size_t		 length = 0; /* without a header, too */
+	size_t		 length = 0; /* stays 0 if there is no header */
 	LeaseHeader *header = read_file(&length);
 	bool		 whole = is_whole(header, length);
 	const char	*reason = NULL;

@@ -110,7 +110,10 @@ renew_at_second_wait(void)
 		pg_atomic_write_u64(&bounds->renew, its_renew);
 }
 
-/* It is the present tick, or where the next renewal is due, and that is asked for. */
+/*
+ * It is the present tick, or where the next renewal is due, and that is asked for.  Where
+ * nobody mints, nothing is done.
+ */
 static void
 try_present_tick(void)
 {
@@ -123,8 +126,8 @@ try_present_tick(void)
 		bool  waits_for_it = i / 8 % 2;
 		int64 latest = i / 16 % 3 * 5;
 		int64 present =
-			(int64[]){-1, 0, 1, 6, 100, last - 1, last, last + 10}[i / 48 % 8];
-		int64 tick = Min(present, last);
+			(int64[]){-1, 0, 1, 6, 100, last - 1, last, last + 1}[i / 48 % 8];
+		bool is_minted_in = present > 0 && present <= last;
 
 		snprintf(what_is_tried, sizeof(what_is_tried), "present tick %d", i);
 		begin();
@@ -136,13 +139,13 @@ try_present_tick(void)
 		pg_atomic_write_u64(&bounds->renew, waits_for_it ? 0 : renew);
 		CHECK(error_of(horizon_begin_present_tick)[0] == '\0');
 		CHECK(!is_prepared);
-		CHECK(waits == (waits_for_it && present > 0 ? 2 : 0));
+		CHECK(waits == (waits_for_it && is_minted_in ? 2 : 0));
 		CHECK(bound_of(&bounds->latest) ==
-			  (present > 0 ? Max(latest, Min(tick, renew)) : latest));
+			  (is_minted_in ? Max(latest, Min(present, renew)) : latest));
 		CHECK(bound_of(&state->readers_tick) ==
-			  (present > 0 && tick >= renew ? tick : WANTED_BY_NOBODY));
+			  (is_minted_in && present >= renew ? present : WANTED_BY_NOBODY));
 		CHECK(bound_of(&state->wanted_tick) ==
-			  (waits > 0 ? tick : WANTED_BY_NOBODY));
+			  (waits > 0 ? present : WANTED_BY_NOBODY));
 		when_waited = NULL;
 	}
 }
@@ -180,7 +183,7 @@ try_check(void)
 		bool			has_worker = i & 4;
 		HorizonWaitsFor waits_for = i / 16 % 3;
 		int64			last = layout.last_mint_tick;
-		int64 present = (int64[]){-5, -1, 0, 77, last + 9}[i / 48 % 5];
+		int64 present = (int64[]){-1, 0, 1, last, last + 1}[i / 48 % 5];
 		bool  looks;
 		int	  waits_for_it = 6;
 		bool  is_silent;
@@ -220,8 +223,8 @@ try_check(void)
 		CHECK(wakes == looks);
 		CHECK(bound_of(&state->wanted_tick) ==
 			  (!looks ? WANTED_BY_NOBODY :
-			   failed && is_known ?
-						Max(Min(present, last), HORIZON_OPEN_ONLY) :
+			   failed && is_known && present > 0 && present <= last ?
+						present :
 						HORIZON_OPEN_ONLY));
 		is_prepared = false;
 		when_waited = NULL;

@@ -4,8 +4,9 @@
  *	  The process that horizon.c runs in, for horizon_cases.c and horizon_sessions_cases.c:
  *	  its clocks, memory, locks, transactions, signals and waits.
  *
- * Time passes only where it waits or writes.  What the worker must not do at a point is a PROMISE there.  It
- * is not an error at once, as the worker takes errors for trouble: see check_promises().
+ * Time passes only where it waits or writes.  What the worker must not do at a point is a
+ * PROMISE there.  One that is broken is not an error at once, as the worker takes errors for
+ * trouble: see check_promises().
  *
  *-------------------------------------------------------------------------
  */

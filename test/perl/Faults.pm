@@ -576,7 +576,7 @@ my @FAULTS = (
 	],
 	[
 		'registry_renew_own', 'nobody renews another one\'s lease', 'registry',
-		$REGISTRY, 'AND own.holder = (caller).holder AND s.lease_until > now', 'AND s.lease_until > now'
+		$REGISTRY, 'AND s.holder = (caller).holder AND s.lease_until > now', 'AND s.lease_until > now'
 	],
 	[
 		'registry_revoked', 'a lease that was revoked is not renewed', 'registry',

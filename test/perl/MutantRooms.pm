@@ -241,6 +241,10 @@ my @EQUIVALENT = (
 		qr{^sql/snowflake_registry--1\.0\.sql$}, qr/CASE WHEN \$3 > \(\$1\)\.longest_lease THEN \$3/, qr/\$3 >= /,
 		'where they are equal, the other way gives the same'
 	],
+	[
+		qr{^sql/snowflake_registry--1\.0\.sql$}, qr/s\.holder = \(caller\)\.holder AND s\.shard <> ALL/, qr/true AND s\.shard <> ALL/,
+		'the UPDATE of these claims asks for the holder again'
+	],
 	[ qr{^src/sessions\.c$}, qr/index >= MaxBackends/, qr/\|\| false/, 'no SQL runs in a process with such a number' ],
 	[
 		qr{^src/server\.c$}, qr/layout_result == RECORD_UNREADABLE && \*result == RECORD_MISSING/, qr/if \(true &&/,

@@ -104,7 +104,7 @@ SELECT snowflake_registry_leave_file();
 SELECT trim(pg_read_file('$left_name'), E'\\n');
 SELECT date_trunc('second', clock_timestamp());
 SQL
-	last if $told[0] eq $told[3];
+	last if $told[0] eq $told[3] && (stat($left))[9] >= ask(qq(SELECT extract(epoch FROM timestamptz '$told[0]')::bigint));    # its clock may lag
 }
 is($told[0], $told[3], 'two calls in one second');
 is($told[1], $told[2], 'the second one leaves it alone');
