@@ -76,7 +76,7 @@ my @ROOMS = (
 				qw(src/decode.c src/layout.[ch] src/layout_text.c src/text_forms.c src/time_operators.c src/shards.[ch] src/sql.[ch] src/errors.[ch]) => [
 					'decode decode_from edges layouts layout_dependents text_forms time_operators type_casts type_io type_operators type_partitions'
 					  . ' type_plans shards shard_ops settings copy history mint',
-					qw(005_settings 053_formats 052_parts 050_history 029_reference 043_failures 062_lease_clocks 060_leases schedules)
+					qw(118_cases 005_settings 053_formats 052_parts 050_history 029_reference 043_failures 062_lease_clocks 060_leases schedules)
 				]
 			]
 		]
@@ -245,6 +245,8 @@ my @EQUIVALENT = (
 		qr{^sql/snowflake_registry--1\.0\.sql$}, qr/s\.holder = \(caller\)\.holder AND s\.shard <> ALL/, qr/true AND s\.shard <> ALL/,
 		'the UPDATE of these claims asks for the holder again'
 	],
+	[ qr{^src/errors\.c$}, qr/1, 1, 1, least - 1, true/, qr/least, true/, 'a distance above the limit is refused by the condition after it' ],
+	[ qr{^src/errors\.c$}, qr/now > last\)/, qr/now >= last/, 'that time is of the last tick, for which the condition before it has returned' ],
 	[ qr{^src/sessions\.c$}, qr/index >= MaxBackends/, qr/\|\| false/, 'no SQL runs in a process with such a number' ],
 	[
 		qr{^src/server\.c$}, qr/layout_result == RECORD_UNREADABLE && \*result == RECORD_MISSING/, qr/if \(true &&/,
