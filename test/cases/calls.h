@@ -52,27 +52,15 @@ forget_calls(void)
 static const char *
 error_of(void (*function)(void))
 {
-	MemoryContext context = CurrentMemoryContext;
-	const char *volatile text = "";
+	ErrorData  *error = raised_by(function);
+	const char *text;
 
-	PG_TRY();
-	{
-		function();
-	}
-	PG_CATCH();
-	{
-		ErrorData *error;
-
-		MemoryContextSwitchTo(context);
-		error = CopyErrorData();
-		FlushErrorState();
-		text =
-			psprintf("%s: %s%s%s%s%s", unpack_sql_state(error->sqlerrcode),
-					 error->message, error->detail ? "; " : "",
-					 error->detail ? error->detail : "",
-					 error->hint ? "; " : "", error->hint ? error->hint : "");
-		FreeErrorData(error);
-	}
-	PG_END_TRY();
+	if (error == NULL)
+		return "";
+	text = psprintf("%s: %s%s%s%s%s", unpack_sql_state(error->sqlerrcode),
+					error->message, error->detail ? "; " : "",
+					error->detail ? error->detail : "",
+					error->hint ? "; " : "", error->hint ? error->hint : "");
+	FreeErrorData(error);
 	return text;
 }

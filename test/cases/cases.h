@@ -2,11 +2,12 @@
  *
  * cases.h
  *	  What tables of cases share: each condition is counted, and one that does not hold is
- *	  an error, which says where, and what was tried.
+ *	  an error, which says where, and what was tried.  And how errors are caught.
  *
  *-------------------------------------------------------------------------
  */
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int64 tried;
@@ -21,9 +22,55 @@ static char	 what_is_tried[200];
 				 (long long) tried, #condition, what_is_tried);    \
 	} while (0)
 
+/* The error that a function raises; NULL if none. */
+pg_attribute_unused() static ErrorData *raised_by(void (*function)(void))
+{
+	MemoryContext context = CurrentMemoryContext;
+	ErrorData *volatile error = NULL;
+
+	PG_TRY();
+	{
+		function();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	return error;
+}
+
+/* Its message; "" if none. */
+pg_attribute_unused() static const char *message_of(void (*function)(void))
+{
+	ErrorData *error = raised_by(function);
+
+	return error ? error->message : "";
+}
+
+/* Call a function in a new directory, which is removed afterwards. */
+pg_attribute_unused() static void in_directory(const char *name,
+											   void (*function)(void))
+{
+	if (mkdir(name, 0700) != 0 || chdir(name) != 0)
+		elog(ERROR, "there is no place to write to");
+	PG_TRY();
+	{
+		function();
+	}
+	PG_FINALLY();
+	{
+		if (chdir("..") != 0)
+			elog(FATAL, "there is no way back");
+		(void) !system(psprintf("rm -rf %s", name));
+	}
+	PG_END_TRY();
+}
+
 /* To see that a function leaves no file open. */
-static int
-first_free_fd(void)
+pg_attribute_unused() static int first_free_fd(void)
 {
 	int fd = open("/dev/null", O_RDONLY);
 

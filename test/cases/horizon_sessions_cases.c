@@ -28,20 +28,8 @@ set_view(bool failed, HorizonWaitsFor waits_for)
 static const char *
 error_of(void (*call)(void))
 {
-	MemoryContext context = CurrentMemoryContext;
-	const char *volatile message = "";
+	const char *message = message_of(call);
 
-	PG_TRY();
-	{
-		call();
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(context);
-		message = CopyErrorData()->message;
-		FlushErrorState();
-	}
-	PG_END_TRY();
 	check_promises();
 	return message;
 }

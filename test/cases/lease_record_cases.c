@@ -612,20 +612,7 @@ lease_record_cases(PG_FUNCTION_ARGS)
 {
 	tried = 0;
 	failing = NOTHING;
-	if (mkdir("lease_record_cases", 0700) != 0 ||
-		chdir("lease_record_cases") != 0)
-		elog(ERROR, "there is no place to write to");
-	PG_TRY();
-	{
-		try_files();
-	}
-	PG_FINALLY();
-	{
-		if (chdir("..") != 0)
-			elog(FATAL, "there is no way back");
-		(void) !system("rm -rf lease_record_cases");
-	}
-	PG_END_TRY();
+	in_directory("lease_record_cases", try_files);
 	try_claims();
 	PG_RETURN_INT64(tried);
 }

@@ -244,20 +244,8 @@ is_same_text(const char *one, const char *other)
 static void
 check_error(void (*function)(void), const Told *expected)
 {
-	MemoryContext context = CurrentMemoryContext;
-	ErrorData *volatile error = NULL;
+	ErrorData *error = raised_by(function);
 
-	PG_TRY();
-	{
-		function();
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(context);
-		error = CopyErrorData();
-		FlushErrorState();
-	}
-	PG_END_TRY();
 	tried++;
 	if (!is_same_text(error ? error->message : NULL, expected->message))
 		elog(ERROR, "%s: it says \"%s\", and not \"%s\"", what_is_tried,

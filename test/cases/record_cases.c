@@ -416,23 +416,21 @@ try_standbys(void)
 
 /* --- What people are told -------------------------------------------------- */
 
+static const Trouble *reported;
+
+static void
+report(void)
+{
+	record_report(ERROR, reported);
+}
+
 static ErrorData *
 report_of(const Trouble *trouble)
 {
-	MemoryContext context = CurrentMemoryContext;
-	ErrorData *volatile error = NULL;
+	ErrorData *error;
 
-	PG_TRY();
-	{
-		record_report(ERROR, trouble);
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(context);
-		error = CopyErrorData();
-		FlushErrorState();
-	}
-	PG_END_TRY();
+	reported = trouble;
+	error = raised_by(report);
 	CHECK(error != NULL);
 	return error;
 }
@@ -480,19 +478,7 @@ record_cases(PG_FUNCTION_ARGS)
 {
 	tried = 0;
 	failing = NOTHING;
-	if (mkdir("record_cases", 0700) != 0 || chdir("record_cases") != 0)
-		elog(ERROR, "there is no place to write to");
-	PG_TRY();
-	{
-		try_files();
-	}
-	PG_FINALLY();
-	{
-		if (chdir("..") != 0)
-			elog(FATAL, "there is no way back");
-		(void) !system("rm -rf record_cases");
-	}
-	PG_END_TRY();
+	in_directory("record_cases", try_files);
 	try_pages();
 	try_standbys();
 	try_reports();

@@ -653,19 +653,19 @@ try_no_memory(void)
 {
 	begin(1);
 	is_unparsed = true;
-	CHECK(strcmp(error_of(connect_here),
+	CHECK(strcmp(message_of(connect_here),
 				 "invalid connection string of the registry") == 0);
 	CHECK(connects == 0);
 	end();
 	begin(1);
 	has_no_memory = true;
-	CHECK(strcmp(error_of(connect_here), "out of memory") == 0);
+	CHECK(strcmp(message_of(connect_here), "out of memory") == 0);
 	open_options = 0;
 	end();
 	begin(1);
 	CHECK(registry_connect(&failure));
 	has_no_memory = true;
-	CHECK(strcmp(error_of(call_lease_arguments), "out of memory") == 0);
+	CHECK(strcmp(message_of(call_lease_arguments), "out of memory") == 0);
 	end();
 }
 

@@ -164,27 +164,6 @@ our_palloc(size_t size)
 	return memory;
 }
 
-/* The message of the error that a function raises; "" if none. */
-static const char *
-error_of(void (*function)(void))
-{
-	MemoryContext context = CurrentMemoryContext;
-	const char *volatile message = "";
-
-	PG_TRY();
-	{
-		function();
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(context);
-		message = CopyErrorData()->message;
-		FlushErrorState();
-	}
-	PG_END_TRY();
-	return message;
-}
-
 /* --- Settings ---------------------------------------------------------------- */
 
 int				 settings_lease_ms;

@@ -373,7 +373,7 @@ try_session(const Record *known)
 					"this server has another layout than \"snowflake.layout\"";
 
 	waits = 0;
-	told = error_of(call_check);
+	told = message_of(call_check);
 	CHECK(strcmp(told, error) == 0);
 	CHECK(waits_long ? waits * RECORD_POLL_US >= RECORD_PATIENCE_US :
 					   waits == 0);
@@ -383,9 +383,9 @@ try_session(const Record *known)
 	reads = 0;
 	if (error[0] == '\0')
 	{
-		CHECK(error_of(call_check)[0] == '\0' && reads == 0);
+		CHECK(message_of(call_check)[0] == '\0' && reads == 0);
 		replay_end++;
-		CHECK(error_of(call_check)[0] == '\0' && reads == 2);
+		CHECK(message_of(call_check)[0] == '\0' && reads == 2);
 	}
 	replay_end++;
 }
@@ -443,14 +443,14 @@ try_records(void)
 			continue;
 		}
 		try_change(&known, &is_saved, &has_stored_layout, 0);
-		CHECK(error_of(call_check)[0] ==
+		CHECK(message_of(call_check)[0] ==
 			  (server_layout_differs() ? 't' : '\0'));
 		CHECK(logged[LOGS_CLONE] <= 1);
 		if (identity_is_clone(&known.writer))
 			CHECK(logged[LOGS_CLONE] == 1);
 		try_change(&known, &is_saved, &has_stored_layout, ACCEPTS_CLONE);
 		try_change(&known, &is_saved, &has_stored_layout, ACCEPTS_LAYOUT);
-		CHECK(error_of(call_check)[0] == '\0');
+		CHECK(message_of(call_check)[0] == '\0');
 		try_change(&known, &is_saved, &has_stored_layout,
 				   ACCEPTS_CLONE | ACCEPTS_LAYOUT);
 	}
@@ -491,7 +491,7 @@ try_clone_guard(void)
 		if (has_evidence)
 			strcpy(server->known.writer.evidence, "it was found");
 		touched = 0;
-		CHECK((error_of(server_check_clone)[0] != '\0') ==
+		CHECK((message_of(server_check_clone)[0] != '\0') ==
 			  (is_clone && has_evidence && settings_refuse_clone));
 
 		/* each call that mints asks this: no lock where there is no clone */

@@ -226,24 +226,3 @@ count_log(ErrorData *error)
 		logged_files++;
 	error->output_to_server = false;
 }
-
-/* The message of the error that a function raises; "" if none. */
-static const char *
-error_of(void (*function)(void))
-{
-	MemoryContext context = CurrentMemoryContext;
-	const char *volatile message = "";
-
-	PG_TRY();
-	{
-		function();
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(context);
-		message = CopyErrorData()->message;
-		FlushErrorState();
-	}
-	PG_END_TRY();
-	return message;
-}
