@@ -1328,7 +1328,7 @@ CREATE FUNCTION @extschema@.snowflake_registry_functions(names text) RETURNS SET
 BEGIN ATOMIC
     SELECT p.oid FROM pg_proc AS p
       JOIN pg_depend AS d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
-      JOIN pg_extension AS e ON d.refobjid = e.oid     -- only extensions are referred to by 'e'
+      JOIN pg_extension AS e ON d.refobjid = e.oid     -- an entry of type 'e' is of an extension
      WHERE e.extname = 'snowflake_registry' AND p.proname ~ $1;
 END;
 COMMENT ON FUNCTION @extschema@.snowflake_registry_functions(text) IS 'the functions of this extension whose names match';

@@ -106,13 +106,13 @@ my @ROOMS = (
 # The file, a pattern of the line as it is, one of the mutant, and why no test can tell them
 # apart: nothing that anybody sees or relies on differs.
 my @EQUIVALENT = (
-	[ qr/\.c$/, qr/^\s*(?:pfree|list_free|bms_free|MemoryContextDelete)\(/, qr/if \(false\)/, 'memory of a short context, which is freed with that' ],
+	[ qr/\.c$/, qr/^\s*(?:pfree|list_free|bms_free|MemoryContextDelete)\((?!leased_shards)/, qr/if \(false\)/, 'memory of a short context, which is freed with that' ],
 	[
-		qr/\.c$/, qr/^\s*(?:pg_atomic_init_u\d+\(.*, 0\)|SpinLockInit\(.*\));$/, qr/if \(false\)/,
+		qr{^src/(?!positions|worker).*\.c$}, qr/^\s*(?:pg_atomic_init_u\d+\(.*, 0\)|SpinLockInit\(.*\));$/, qr/if \(false\)/,
 		'shared memory is zero when it is new, and a lock of zero is free on the processors that we have'
 	],
 	[
-		qr/\.c$/, qr/^\s*memset\((?:server|state|table|slot|&shards\[i\]), 0,/, qr/if \(false\)/,
+		qr{^src/(?!horizon).*\.c$}, qr/^\s*memset\((?:server|state|slot), 0,/, qr/if \(false\)/,
 		'shared memory is zero when it is new, also after a crash: then the server asks the system for another piece'
 	],
 	[ qr/\.c$/, qr/^\s*va_end\(/, qr/if \(false\)/, 'it does nothing on the processors that we have' ],
@@ -181,7 +181,6 @@ my @EQUIVALENT = (
 	[ qr{^src/sessions\.c$}, qr/elog\(ERROR, "cannot mint ids in this kind/, qr/if \(false\)/, 'no SQL runs in such a process' ],
 	[ qr{^src/(?:record|lease/lease_record)\.c$}, qr/^\s+offsetof\((?:Record|LeaseHeader), \w+\) == \d+ &&$/, qr/true &&/, 'it is asserted when the file is compiled, and it holds' ],
 	[ qr{^src/record\.c$}, qr/SyncRepStandbyNames == NULL/, qr/\|\| false \|\|/, 'the setting is never null, though the server asks that, too' ],
-	[ qr{^src/record\.c$}, qr/fsync_fname_ext\("\.", true, false/, qr/true, true/, 'of a directory that cannot be opened this passes over the same' ],
 	[ qr{^src/server\.c$}, qr/layout_changes > known->layout_changes/, qr/>= known/, 'the condition before it says that they differ' ],
 	[ qr{^src/server\.c$}, qr/pg_atomic_init_u32\(.*(?:LAYOUT_UNKNOWN|, false)\)/, qr/if \(false\)/, 'shared memory is zero when it is new, and so are these' ],
 	[ qr{^src/server\.c$}, qr/waited_us > RECORD_PATIENCE_US/, qr/>= RECORD/, 'it looks once more in the very microsecond in which its patience ends' ],
@@ -215,7 +214,6 @@ my @EQUIVALENT = (
 	],
 	[ qr{^src/mark\.c$}, qr/locktag_type != LOCKTAG_ADVISORY/, qr/\(false \|\|/, 'no lock of another kind has such a number there: those of columns, tuples and apply workers are less' ],
 	[ qr{^src/mint\.c$}, qr/my_held != shard && my_held/, qr/true && my_held|shard && true/, 'who holds it has minted, so only hold_mark() is called then, which asks the same' ],
-	[ qr{^src/positions\.c$}, qr/TYPEALIGN\(/, qr/if \(false\)/, 'the server aligns what it gives to cache lines, too' ],
 	[
 		qr{^src/mark\.c$}, qr/ends_prepared = IsA\(/, qr/ends_prepared = true &&/,
 		'after a statement that is taken for one that ends a prepared transaction, the table is looked at for nothing'

@@ -178,7 +178,11 @@ ask(q(ALTER SYSTEM RESET synchronous_standby_names));
 reload($registry);
 
 # --- a call waits for a transaction that ends in time
-begin_session('short', 'LOCK TABLE snowflake_registry_shards IN SHARE MODE; SELECT pg_sleep(1); COMMIT');
+begin_session('short', <<'SQL');
+LOCK TABLE snowflake_registry_shards IN SHARE MODE;
+DO $$ BEGIN WHILE NOT EXISTS (SELECT FROM pg_locks WHERE locktype = 'relation' AND NOT granted) LOOP PERFORM pg_sleep(0.01); END LOOP; PERFORM pg_sleep(0.5); END $$;
+COMMIT
+SQL
 sleeps('short');
 is(($registry->psql('postgres', q(SELECT snowflake_registry_fence('0') IS NOT NULL)))[1], 't', 'a transaction that ends in time');
 end_all();
