@@ -198,7 +198,9 @@ should_take(int shard, int64 tick, int64 above)
 static void
 should_wait_for_next(int64 tick)
 {
-	should_sleep(Min(start_of(tick + 1) - our_clock(), TICK_US));
+	int64 left_us = start_of(tick + 1) - our_clock();
+
+	should_sleep(Min(left_us, TICK_US));
 }
 
 /* snowflake_nextval(shard) */
