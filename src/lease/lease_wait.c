@@ -47,7 +47,7 @@ describe_held(const LeaseTable *table)
 
 	if (table->count == 0)
 		return pstrdup("It holds no shard.");
-	for (int i = 0; i < table->count; i++)
+	for (int i = 0; i <= table->count; i++)
 		shard[i] = table->held[i].lease.shard;
 	return psprintf("It holds %s of the registry's shards.",
 					leases_text(shard, table->count));
@@ -372,6 +372,21 @@ report_not_open(const LeaseOutcome *outcome, TimestampTz now,
 	report_horizon(outcome, lease->until);
 }
 
+/* No attempt has ended since the worker began, or since its settings changed. */
+static void
+report_unanswered(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_SYSTEM_ERROR),
+			 errmsg("cannot mint snowflake ids: the registry has not answered "
+					"yet"),
+			 errdetail("No attempt to lease has ended since this server's "
+					   "worker began, or since its settings changed."),
+			 errhint("Minting begins by itself when the registry leases "
+					 "shards to this server. An answer takes some seconds if "
+					 "a host of \"snowflake.registry\" is silent.")));
+}
+
 /* Nobody has asked the registry for it. */
 static void
 report_not_asked(const LeaseTable *table, int32 shard)
@@ -444,6 +459,8 @@ report_hopeless(LeaseTable *table, int32 shard, bool fresh, int64 waited_us)
 		report_registry(&outcome->failure, table->end);
 	if (!fresh)
 		return;
+	if (table->ended_us == 0 && settings_registry()[0] != '\0')
+		report_unanswered();
 	if (may_be_open && outcome->answered_at != 0)
 		report_over(outcome, now, table->end);
 	if (held != NULL && !may_be_open)
@@ -539,7 +556,7 @@ lease_check(bool patient)
 	worker_check(leases_worker(), patient);
 	if (!patient)
 	{
-		report_hopeless(table, ANY_SHARD, table->ended_us != 0, PG_INT64_MAX);
+		report_hopeless(table, ANY_SHARD, true, PG_INT64_MAX);
 		return;
 	}
 	(void) worker_begin_wait(leases_worker(), &wait);

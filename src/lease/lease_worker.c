@@ -181,7 +181,10 @@ log_outcome(const LeaseOutcome *before)
 	if (!failed && failed_before)
 		ereport(LOG, (errmsg("the registry of snowflake shards answers "
 							 "again")));
-	if (outcome.refusals != before->refusals)
+	if (outcome.refusals == 0 && before->refusals > 0)
+		ereport(LOG, (errmsg("the registry leases all snowflake shards that "
+							 "this server wants")));
+	else if (outcome.refusals != before->refusals)
 		ereport(LOG, (errmsg("the registry refuses %d of the snowflake "
 							 "shards that this server wants",
 							 outcome.refusals),

@@ -70,6 +70,7 @@ reset(void)
 {
 	memset(&memory, 0, sizeof(memory));
 	table->end = DT_NOBEGIN;
+	table->ended_us = 1;
 	set_lists(0, 0, 0);
 	set_asked(0, 2, 3);
 	registry = "host=r";
@@ -127,6 +128,8 @@ tell_lease(bool has_answered)
 		return tell_failure("It broke.");
 	if (!fresh)
 		return nothing;
+	if (table->ended_us == 0 && registry[0] != '\0')
+		return tell_unanswered();
 	if (best == NOT_COUNTED && waited_us < TOLERANCE_US)
 		return nothing;
 	if (best == NOT_COUNTED && has_answered)
@@ -177,7 +180,7 @@ try_leases_at(void)
 	static const TimestampTz clocks[][2] = {
 		{0, 0}, {990, 1000}, {1989, 1999}, {1999, 2000}, {2000, 2000}};
 
-	for (int i = 0; i < lengthof(clocks) * 2 * 2 * 3 * 2 * 2; i++)
+	for (int i = 0; i < lengthof(clocks) * 2 * 2 * 2 * 2 * 3 * 2; i++)
 	{
 		int	 rest = i / lengthof(clocks);
 		bool has_answered = i % lengthof(clocks) > 0;
@@ -195,14 +198,17 @@ try_leases_at(void)
 		table->outcome.refusals = rest & 8 ? 1 : 0;
 		table->outcome.refusal[0] =
 			(Refusal){REFUSED_LIMITED, ANY_SHARD, 0, "2 shards"};
-		waited_us = TOLERANCE_US - 1 + rest / 16;
-		snprintf(what_is_tried, sizeof(what_is_tried),
-				 "leases %d %d, wanted %d, asked %d of %d, clock %d, "
-				 "registry %d %d, fresh %d, failure %d, refusals %d, waited %d",
-				 held[0], held[1], wanted, settings_asked_shards->shard[0],
-				 settings_asked_shards->count, (int) clock_us, (int) least,
-				 (int) most, fresh, table->outcome.failure.kind,
-				 table->outcome.refusals, (int) waited_us);
+		waited_us = TOLERANCE_US - 1 + rest / 16 % 3;
+		table->ended_us = rest / 48;
+		snprintf(
+			what_is_tried, sizeof(what_is_tried),
+			"leases %d %d, wanted %d, asked %d of %d, clock %d, "
+			"registry %d %d, fresh %d, failure %d, refusals %d, waited %d, "
+			"ended %d",
+			held[0], held[1], wanted, settings_asked_shards->shard[0],
+			settings_asked_shards->count, (int) clock_us, (int) least,
+			(int) most, fresh, table->outcome.failure.kind,
+			table->outcome.refusals, (int) waited_us, (int) table->ended_us);
 		told = tell_lease(has_answered);
 		check_error(call_report, &told);
 	}
@@ -474,7 +480,9 @@ try_checks(void)
 		set_leases(of_1, of_3);
 		clock_us = UNTIL - i / 12 % 2;
 		is_asked = (i & 3) == 3 && !(of_3 == COUNTED && clock_us < UNTIL);
-		if (set_attempts(i / 24 % 3 > 0, i / 24 % 3) && is_asked)
+		if (!set_attempts(i / 24 % 3 > 0, i / 24 % 3))
+			told = is_asked ? tell_unanswered() : nothing;
+		else if (is_asked)
 			told = of_3 == NOT_THERE ? tell_not_asked(3) :
 				   clock_us < UNTIL	 ? tell_horizon() :
 									   tell_ahead();
@@ -490,24 +498,28 @@ try_checks(void)
 static void
 try_patient_checks(void)
 {
-	for (int i = 0; i < 14 * 2; i++)
+	for (int i = 0; i < 14 * 2 * 2; i++)
 	{
 		bool	   comes = i % 2;
-		int		   last_wait = Min(1 + i / 2, 11);
+		int		   first_wait = 1 + i / 2 % 14;
+		int		   last_wait = Min(first_wait, 11);
 		StringInfo expected;
 		Told	   told;
 
 		reset();
 		begin();
 		is_patient = true;
-		waits_for_attempt = 1 + i / 2;
+		waits_for_attempt = first_wait;
+		table->ended_us = i / 28;
 		then = comes ? take_lease : NULL;
 		expected = makeStringInfo();
 		appendStringInfo(expected, "worker 1 begin ");
 		for (int n = 0; n < last_wait; n++)
 			appendStringInfo(expected, "ask wait ");
 		comes &= waits_for_attempt == last_wait;
-		told = comes ? nothing : tell_not_asked(ANY_SHARD);
+		told = comes							  ? nothing :
+			   i >= 28 || last_wait == first_wait ? tell_not_asked(ANY_SHARD) :
+													tell_unanswered();
 		if (comes)
 			appendStringInfo(expected, "end ");
 		snprintf(what_is_tried, sizeof(what_is_tried), "patient check %d", i);

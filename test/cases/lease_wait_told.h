@@ -101,6 +101,20 @@ tell_horizon(void)
 }
 
 static Told
+tell_unanswered(void)
+{
+	return (Told){
+		ERRCODE_SYSTEM_ERROR,
+		"cannot mint snowflake ids: the registry has not answered yet",
+		"No attempt to lease has ended since this server's worker began, or "
+		"since its settings changed.",
+		NULL,
+		"Minting begins by itself when the registry leases shards to this "
+		"server. An answer takes some seconds if a host of "
+		"\"snowflake.registry\" is silent."};
+}
+
+static Told
 tell_not_asked(int32 shard)
 {
 	StringInfo holds = makeStringInfo();

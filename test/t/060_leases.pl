@@ -71,6 +71,7 @@ is($lima->safe_psql('postgres', q(SELECT shard, held, holder ~ '^tokyo at' FROM 
 wait_for_log($lima, qr/LOG:  the registry refuses 1 of the snowflake shards that this server wants/, 0, 'and logged');
 $tokyo->stop;
 is_holding($lima, '2,5', 'a clean stop gives shards back, and another server gets them');
+wait_for_log($lima, qr/LOG:  the registry leases all snowflake shards that this server wants/, 0, 'which is logged, too');
 is(shards_of(mints_on_each($lima, 1000)), '2,5', 'and a session that minted before mints on them');
 
 # --- a limit that is lowered takes nothing away

@@ -114,7 +114,9 @@ my $pid = $tokyo->safe_psql('postgres', $worker);
 do_during_call({ shards => 43 }, sub { $tokyo->safe_psql('postgres', "SELECT pg_terminate_backend($pid)") });
 ok(wait_until($tokyo, "SELECT count(*) = 1 FROM ($worker) AS w WHERE pid <> $pid"), 'the worker is ended during a call: it leaves, and is back');
 is_holding($tokyo, '43', 'and leases');
-do_during_call({ shards => 40 }, sub { });
+do_during_call({ shards => 40 }, sub {
+	is($tokyo->safe_psql('postgres', 'SELECT last_error FROM snowflake_lease_status()'), 'cannot mint snowflake ids: the registry has not answered yet', 'before an answer, the status says that it waits for one');
+});
 is_holding($tokyo, '40', 'another shard');
 wait_for_log($tokyo, qr/LOG:  this server has leased snowflake shards "40"\n.*DETAIL:  Before, it had "43"/, 0, 'as the log says');
 do_during_call({ shards => 43 }, sub { });
