@@ -603,25 +603,32 @@ static int64 ahead_us;
 
 /*
  * The tick that readers want, or as much of it as their clock is believed: by a leap of
- * up to the reserve at once, else when it has lasted.  If the worker looks at a tick
- * late, its clock seems to be set back: so the greatest lead that was seen counts.
+ * up to the reserve at once, else when it has lasted; a leap from there has to last, too.
+ * If the worker looks at a tick late, its clock seems to be set back: so the greatest lead
+ * that was seen counts.
  */
 static int64
 credible_tick(int64 readers_tick)
 {
 	static int64  leapt_us = 0; /* by the steady clock; 0: it has not */
+	static int64  leapt_to;		/* the least lead since then */
 	const Layout *layout = settings_layout();
+	int64		  reserve_us = settings_reserve_ms * US_PER_MS;
 	int64		  steady_us = steady_clock_us();
 	int64		  us = layout_time_of_tick(layout, readers_tick) - steady_us;
 	int64		  tick;
 
-	if (us - ahead_us <= settings_reserve_ms * US_PER_MS)
+	if (us - ahead_us <= reserve_us)
 		leapt_us = 0;
-	else if (leapt_us == 0)
+	else if (leapt_us == 0 || us - leapt_to > reserve_us)
+	{
 		leapt_us = steady_us;
+		leapt_to = us;
+	}
+	else
+		leapt_to = Min(leapt_to, us);
 	if (leapt_us == 0 || steady_us - leapt_us >= LEAP_LASTS_US)
 	{
-		leapt_us = 0; /* a leap from there has to last, too */
 		ahead_us = Max(ahead_us, us);
 		return readers_tick;
 	}

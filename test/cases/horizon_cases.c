@@ -460,6 +460,7 @@ try_leaps(void)
 	{
 		int64 lead;
 		int64 since = -1;
+		int64 least = 0; /* lead since then */
 
 		snprintf(what_is_tried, sizeof(what_is_tried), "leaps %d", way);
 		begin();
@@ -476,8 +477,12 @@ try_leaps(void)
 			wall_us += leaps[rest / PAUSES % LEAPS];
 			its_lead = wall_us - steady_us;
 			is_credible = its_lead <= lead + 1000000;
-			if (!is_credible && since < 0)
+			if (!is_credible && (since < 0 || its_lead > least + 1000000))
+			{
 				since = steady_us;
+				least = its_lead;
+			}
+			least = Min(least, its_lead);
 			if (is_credible || steady_us >= since + 10000000)
 			{
 				since = -1;
