@@ -95,7 +95,7 @@ my @ROOMS = (
 			],
 			[
 				qw(src/status.c src/tables.[ch] src/owner.[ch]) => [
-					'owners check audit adopt settings marks', qw(040_stats 099_owners 087_check 101_states 100_rights 107_tables_come_and_go 042_monitoring
+					'owners check audit adopt settings marks', qw(118_cases 040_stats 099_owners 087_check 101_states 100_rights 107_tables_come_and_go 042_monitoring
 					  106_states_in_time 043_failures 035_audit)
 				]
 			]
