@@ -49,18 +49,7 @@ forget_calls(void)
 	} while (0)
 
 /* The error that a function raises, with all that a caller sees; "" if none. */
-static const char *
-error_of(void (*function)(void))
+pg_attribute_unused() static const char *error_of(void (*function)(void))
 {
-	ErrorData  *error = raised_by(function);
-	const char *text;
-
-	if (error == NULL)
-		return "";
-	text = psprintf("%s: %s%s%s%s%s", unpack_sql_state(error->sqlerrcode),
-					error->message, error->detail ? "; " : "",
-					error->detail ? error->detail : "",
-					error->hint ? "; " : "", error->hint ? error->hint : "");
-	FreeErrorData(error);
-	return text;
+	return error_text(raised_by(function));
 }

@@ -6,6 +6,9 @@
  *
  *-------------------------------------------------------------------------
  */
+#ifndef SNOWFLAKE_CASES_H
+#define SNOWFLAKE_CASES_H
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -42,7 +45,22 @@ pg_attribute_unused() static ErrorData *raised_by(void (*function)(void))
 	return error;
 }
 
-/* Its message; "" if none. */
+/* An error with all that a caller sees; "" if there is none. */
+pg_attribute_unused() static const char *error_text(ErrorData *error)
+{
+	const char *text;
+
+	if (error == NULL)
+		return "";
+	text = psprintf("%s: %s%s%s%s%s", unpack_sql_state(error->sqlerrcode),
+					error->message, error->detail ? "; " : "",
+					error->detail ? error->detail : "",
+					error->hint ? "; " : "", error->hint ? error->hint : "");
+	FreeErrorData(error);
+	return text;
+}
+
+/* The message of what a function raises; "" if none. */
 pg_attribute_unused() static const char *message_of(void (*function)(void))
 {
 	ErrorData *error = raised_by(function);
@@ -77,3 +95,5 @@ pg_attribute_unused() static int first_free_fd(void)
 	close(fd);
 	return fd;
 }
+
+#endif /* SNOWFLAKE_CASES_H */

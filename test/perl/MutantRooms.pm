@@ -116,9 +116,12 @@ my @EQUIVALENT = (
 		'shared memory is zero when it is new, also after a crash: then the server asks the system for another piece'
 	],
 	[ qr/\.c$/, qr/^\s*va_end\(/, qr/if \(false\)/, 'it does nothing on the processors that we have' ],
-	[ qr{^src/owner\.c$}, qr/GetUserNameFromId\(owner, false\)/, qr/, true\)/, 'the owner of a table is there' ],
 	[ qr{^src/owner\.c$}, qr/GUC_ACTION_SAVE, true, 0, false\)/, qr/0, true\)/, 'it tells apart settings of the start of a session, of which search_path is none' ],
 	[ qr{^src/owner\.c$}, qr/code < 0/, qr/code <= 0/, 'no result of SPI is 0' ],
+	[ qr{^src/owner\.c$}, qr/per_query_memory, false, result->setDesc/, qr/true/, 'only values of variable length would be fetched, and a bigint is none' ],
+	[ qr{^src/tables\.c$}, qr/^\s*ACLCHECK_OK \|\|/, qr/false \|\|/, 'ACLCHECK_OK is 0, and so is false' ],
+	[ qr{^src/tables\.c$}, qr/descends = false/, qr/= true/, 'it is read only where an index was found, and then it is set' ],
+	[ qr{^src/tables\.c$}, qr/id > DatumGetInt64\(newest/, qr/id >= /, 'what is equal is stored once more' ],
 	[
 		qr{^src/lease/registry_answer\.c$}, qr/row->shard < answer->lease/, qr/row->shard <= answer->lease/,
 		'the condition before it has refused a shard for the second time'
