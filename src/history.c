@@ -189,7 +189,10 @@ check_order(const HistoryPartition *partition, TimestampTz created_at,
 								"created_at, id).")));
 }
 
-/* Has a tick not begun yet?  The clock is read again only if it has to be. */
+/*
+ * Has a tick not begun yet?  One past the end of the layout never begins.  The clock is
+ * read again only if it has to be.
+ */
 static bool
 is_future(HistoryCall *call, int64 tick)
 {
@@ -253,7 +256,7 @@ snowflake_history(PG_FUNCTION_ARGS)
 	position = layout_position(&call->layout, tick, 0);
 	position = Max(position, partition->position + 1);
 	tick = layout_position_tick(&call->layout, position);
-	if (tick > call->layout.last_mint_tick || is_future(call, tick))
+	if (is_future(call, tick))
 		report_no_room(call, shard, created_at);
 	partition->created_at = created_at;
 	partition->position = position;
