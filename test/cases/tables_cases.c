@@ -399,12 +399,6 @@ try_blocks(void)
 	CHECK(interrupts >= 3 + 1);
 }
 
-static TableScanDesc
-begin_as_query(Relation rel)
-{
-	return table_beginscan(rel, GetActiveSnapshot(), 0, NULL);
-}
-
 /* A query that begins after a call begins at the first block, though the table is big. */
 static void
 try_big_table(void)
@@ -417,7 +411,8 @@ try_big_table(void)
 				 "SELECT count(*) FROM snowflake_read_ids('t', 'id', 0, %d)",
 				 2 * BIG_TABLE + 4);
 	rel = relation_open(oid_of("t"), NoLock);
-	scan = as_if_big(rel, begin_as_query);
+	allows_ring = allows_sync = true;
+	scan = as_if_big(rel, begin_as_asked);
 	CHECK(((HeapScanDesc) scan)->rs_startblock == 0);
 	table_endscan(scan);
 	relation_close(rel, NoLock);

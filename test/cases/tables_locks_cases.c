@@ -188,6 +188,27 @@ try_waits(void)
 	}
 }
 
+/* An index that is locked is as one that is not there. */
+static void
+try_locked_index(void)
+{
+	DO("CREATE TABLE t (id bigint)");
+	DO("INSERT INTO t VALUES (1), (2)");
+	DO("CREATE INDEX i ON t (id)");
+	locked[0] = oid_of("i");
+	locked_count = 1;
+	locked_until = PG_INT64_MAX;
+	for (int i = 0; i < 2; i++)
+	{
+		forget_locks();
+		CHECK_ANSWER(i ? "2|-|100" : "-|{\"s.t (no index)\"}|100",
+					 "SELECT * FROM snowflake_newest('t', 'id', %s, 100)",
+					 i ? "true" : "false");
+		check_locks("t", i);
+	}
+	locked_count = 0;
+}
+
 /* --- What changes meanwhile -------------------------------------------------- */
 
 /* What goes, or changes, while the call takes a lock on it. */
@@ -288,6 +309,7 @@ try_tables(void)
 	and_undo(try_rights);
 	and_undo(try_rights_of_marks);
 	and_undo(try_waits);
+	and_undo(try_locked_index);
 	and_undo(try_lost);
 	for (happening = 0; happening < lengthof(happenings) * 2; happening++)
 		and_undo(try_happening);

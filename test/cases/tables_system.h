@@ -1,14 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * tables_system.h
- *	  What is below tables.c, for tables_cases.c: the server's tables, with locks of
- *	  sessions that are not there, and a clock that only waits move.
+ *	  What is below tables.c, for its tables of cases: the server's tables, with locks of
+ *	  sessions that are not there, and a clock that only waits move.  And its functions.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "access/heapam.h"
+#include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/tableam.h"
 #include "access/xlog.h"
@@ -28,7 +29,8 @@
 
 #define LOCKED_TABLES 30
 
-static Oid locked[LOCKED_TABLES]; /* the first ones by another session, until: */
+/* The first ones of these are locked by another session, up to a time. */
+static Oid	 locked[LOCKED_TABLES];
 static int	 locked_count;
 static int64 locked_until;
 static int64 now_us;
@@ -37,8 +39,7 @@ static int	 waits;
 static const char *meanwhile; /* what is done before a lock is given on this: */
 static Oid		   meanwhile_on;
 
-static Oid
-	held[3000]; /* locks that the function has; InvalidOid: not any more */
+static Oid held[3000]; /* locks of the function; InvalidOid: given back */
 static int held_count;
 static int given_back;
 

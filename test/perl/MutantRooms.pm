@@ -196,10 +196,6 @@ my @EQUIVALENT = (
 		'as clear_table() in mark.c: the next transaction that is prepared clears the table; until then readers pass over what has ended'
 	],
 	[
-		qr{^src/accept\.c$}, qr/ConditionVariableCancelSleep/, qr/if \(false\)/,
-		'the next wait of this session, or its end, does that; before, it may be woken once for nothing'
-	],
-	[
 		qr{^src/mark\.c$}, qr/state > UNDER_WAY\(ticket\)/, qr/state >= UNDER_WAY/,
 		'a state that is equal is under way, which the first condition says'
 	],
