@@ -190,7 +190,7 @@ check_order(const HistoryPartition *partition, TimestampTz created_at,
 }
 
 /*
- * Has a tick not begun yet?  One past the end of the layout never begins.  The clock is
+ * Has a tick not begun yet?  One after the last of the layout never does.  The clock is
  * read again only if it has to be.
  */
 static bool

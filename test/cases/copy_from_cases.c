@@ -103,7 +103,7 @@ is_in_batches(Expr *planned)
 	return !contain_volatile_functions((Node *) planned);
 }
 
-/* Compute it for so many rows, by a copy of its plan, and give the ids as text. */
+/* Compute it for so many rows, by its plan, copied, and give the ids as text. */
 static const char *
 computed(Expr *planned, int rows)
 {

@@ -24,6 +24,6 @@ my @tables = map { basename($_, '.c') } sort glob("$top/test/cases/*_cases.c");
 
 for my $cases (grep({ /^$changed/ } @tables), grep { !/^$changed/ } @tables)
 {
-	tries_all($node, $cases, $cases, '', '', 1000, "$cases: each is as it should be");
+	tries_all($node, $cases, $cases, '', '', 300, "$cases: each is as it should be");
 }
 done_testing();
