@@ -78,23 +78,27 @@ form_width(const TextForm *form)
 	return (int) strlen(form->last);
 }
 
-/* The value of a digit; -1 if it is none. */
-static int
-digit_value(const TextForm *form, char digit)
-{
-	/* strchr(), which clang-tidy would have here, finds '\0' as well */
-	/* NOLINTNEXTLINE(bugprone-not-null-terminated-result) */
-	const char *at = memchr(form->alphabet, digit, strlen(form->alphabet));
-
-	return at == NULL ? -1 : (int) (at - form->alphabet);
-}
-
 /* The digit as which Crockford reads a letter that is none. */
 static char
 digit_of_letter(char letter)
 {
 	letter = (char) pg_ascii_toupper((unsigned char) letter);
 	return letter == 'O' ? '0' : letter == 'I' || letter == 'L' ? '1' : letter;
+}
+
+/* The value of a character that is read as a digit; -1 if it is none. */
+static int
+digit_value(const TextForm *form, char digit)
+{
+	const char *at;
+
+	if (form->is_lenient)
+		digit = digit_of_letter(digit);
+
+	/* strchr(), which clang-tidy would have here, finds '\0' as well */
+	/* NOLINTNEXTLINE(bugprone-not-null-terminated-result) */
+	at = memchr(form->alphabet, digit, strlen(form->alphabet));
+	return at == NULL ? -1 : (int) (at - form->alphabet);
 }
 
 /* Write form_width() digits. */
@@ -127,13 +131,10 @@ read_number(const TextForm *form, const char *text, size_t length,
 	int	   order = 0; /* as of strcmp() with the last text */
 
 	*number = 0;
-	*at = 0;
 	for (int i = 0; i < width; i++)
 	{
 		int digit = i < length ? digit_value(form, text[i]) : -1;
 
-		if (digit < 0 && i < length && form->is_lenient)
-			digit = digit_value(form, digit_of_letter(text[i]));
 		if (order == 0 || digit < 0)
 			*at = i;
 		if (digit < 0)
