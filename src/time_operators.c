@@ -170,14 +170,9 @@ compare_with_time(const FuncExpr *call, Node *id, LayoutComparison comparison,
 
 	if (comparison == LAYOUT_EQ)
 	{
-		Node *since;
-		Node *until;
+		Node *since = compare_with_time(call, id, LAYOUT_GE, time);
+		Node *until = compare_with_time(call, id, LAYOUT_LE, time);
 
-		/* as with the server's own inlining, no subquery is executed twice */
-		if (contain_subplans(id) || contain_subplans(time))
-			return NULL;
-		since = compare_with_time(call, id, LAYOUT_GE, time);
-		until = compare_with_time(call, id, LAYOUT_LE, time);
 		if (since == NULL || until == NULL)
 			return NULL;
 		return (Node *) make_andclause(list_make2(since, until));
@@ -196,11 +191,19 @@ compare_with_time(const FuncExpr *call, Node *id, LayoutComparison comparison,
 											COERCE_EXPLICIT_CALL));
 }
 
-/* Is there an index condition to be had: an id, and a time from elsewhere? */
+/*
+ * Is there an index condition to be had: an id, and a time from elsewhere?  In the
+ * place of "=" there are two, and, as with the server's own inlining, no subquery is
+ * executed twice.
+ */
 static bool
-is_worth_replacing(PlannerInfo *root, Node *id, Node *time)
+is_worth_replacing(PlannerInfo *root, Node *id, LayoutComparison comparison,
+				   Node *time)
 {
 	if (contain_volatile_functions(id))
+		return false;
+	if (comparison == LAYOUT_EQ &&
+		(contain_subplans(id) || contain_subplans(time)))
 		return false;
 	return IsA(time, Const) ||
 		   (!contain_volatile_functions(time) &&
@@ -222,7 +225,7 @@ simplify(PlannerInfo *root, const FuncExpr *call)
 
 		if (flinfo.fn_addr != replaced[i].function)
 			continue;
-		if (!is_worth_replacing(root, id, time))
+		if (!is_worth_replacing(root, id, comparison, time))
 			return NULL;
 		if (IsA(time, Const))
 			return compare_with_range(

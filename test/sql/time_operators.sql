@@ -242,6 +242,7 @@ BEGIN
     RETURN (SELECT count(*) FROM regexp_matches(plan::text, '"InitPlan"', 'g'));
 END $$;
 SELECT subqueries('SELECT FROM year WHERE id = (SELECT now())') AS equal,
+       subqueries($$SELECT FROM year WHERE (SELECT id FROM year LIMIT 1) = timestamptz '2026-03-01'$$) AS equal_id,
        subqueries('SELECT FROM year WHERE id >= (SELECT now())') AS greater;
 
 -- who may not execute them has his times compared all the same
