@@ -205,9 +205,8 @@ is_worth_replacing(PlannerInfo *root, Node *id, LayoutComparison comparison,
 	if (comparison == LAYOUT_EQ &&
 		(contain_subplans(id) || contain_subplans(time)))
 		return false;
-	return IsA(time, Const) ||
-		   (!contain_volatile_functions(time) &&
-			!bms_overlap(pull_varnos(root, id), pull_varnos(root, time)));
+	return !contain_volatile_functions(time) &&
+		   !bms_overlap(pull_varnos(root, id), pull_varnos(root, time));
 }
 
 /* What takes the place of a call of one of our operators; NULL for nothing. */

@@ -480,7 +480,7 @@ my @FAULTS = (
 	],
 	[
 		'volatile_time', 'and a volatile time', 'time_operators',
-		'src/time_operators.c', '(!contain_volatile_functions(time) && !bms_overlap', '(!bms_overlap'
+		'src/time_operators.c', 'return !contain_volatile_functions(time) && !bms_overlap', 'return !bms_overlap'
 	],
 	[
 		'last_second', 'the last tick of the server\'s times has ids', '005_settings',
