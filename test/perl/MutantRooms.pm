@@ -138,6 +138,7 @@ my @EQUIVALENT = (
 		qr{^src/time_operators\.c$}, qr/i < lengthof\(replaced\)/, qr/i <= lengthof/,
 		'all functions that have this support function stand in the list, so its end is not reached'
 	],
+	[ qr{^src/time_operators\.c$}, qr/COERCE_IMPLICIT_CAST, -1, false/, qr/-1, true/, 'it says whether a constant may be changed in its place, and this one has just been made' ],
 	[
 		qr{^src/mark\.c$}, qr/^\s*clear_table\(\);/, qr/if \(false\)/,
 		'the next transaction that is prepared clears the table; until then readers pass over what has ended'
