@@ -250,27 +250,20 @@ snowflake_decode_support(PG_FUNCTION_ARGS)
 static char *
 meaning_of(const Layout *layout, const LayoutField *field, int64 id)
 {
-	bool top_of_shard;
+	int32 shard = layout_shard(layout, id);
 
-	switch (field->part)
-	{
-		case LAYOUT_TIMESTAMP:
-			return time_text(
-				layout_time_of_tick(layout, layout_tick(layout, id)));
-		case LAYOUT_SHARD:
-			if (field->bits == layout->shard_bits)
-				return psprintf("shard %d of 0 to " INT64_FORMAT,
-								layout_shard(layout, id),
-								layout_last_shard(layout));
-			top_of_shard = field->shift > layout->shard_shift;
-			return psprintf("%s part of shard %d",
-							top_of_shard ? "upper" : "lower",
-							layout_shard(layout, id));
-		case LAYOUT_SEQUENCE:
-			break;
-	}
-	return psprintf("number %d of 0 to " INT64_FORMAT " in its tick",
-					layout_sequence(layout, id), layout_last_sequence(layout));
+	if (field->part == LAYOUT_TIMESTAMP)
+		return time_text(layout_time_of_tick(layout, layout_tick(layout, id)));
+	if (field->part == LAYOUT_SEQUENCE)
+		return psprintf("number %d of 0 to " INT64_FORMAT " in its tick",
+						layout_sequence(layout, id),
+						layout_last_sequence(layout));
+	if (field->bits == layout->shard_bits)
+		return psprintf("shard %d of 0 to " INT64_FORMAT, shard,
+						layout_last_shard(layout));
+	return psprintf("%s part of shard %d",
+					field->shift > layout->shard_shift ? "upper" : "lower",
+					shard);
 }
 
 /* A row a field, for people: field, bits, shift, value, meaning. */
