@@ -130,10 +130,7 @@ my @EQUIVALENT = (
 		qr{^src/identity\.c$}, qr/if \(read\(fd, text, .*> 0\)/, qr/>= 0\)/,
 		'of an empty file the text is empty, and nothing of it is copied'
 	],
-	[
-		qr{^src/decode\.c$}, qr/^\t+(?:parameter->|query->|column->|lfirst\(cell\) = parameter|lappend\(query->)/, qr/./,
-		'query_of_columns(), which servers before 19 never call; there decode_from shows its plans'
-	],
+	[ qr{^src/decode\.c$}, qr/parameter->paramkind = PARAM_EXTERN/, qr/if \(false\)/, 'PARAM_EXTERN is 0, as what makeNode() gives' ],
 	[
 		qr{^src/time_operators\.c$}, qr/i < lengthof\(replaced\)/, qr/i <= lengthof/,
 		'all functions that have this support function stand in the list, so its end is not reached'
