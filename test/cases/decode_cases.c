@@ -12,6 +12,7 @@
 
 #include "common/hashfn.h"
 #include "common/pg_prng.h"
+#include "executor/executor.h"
 #include "fmgr.h"
 #include "parser/analyze.h"
 #include "tcop/tcopprot.h"
@@ -81,15 +82,14 @@ TupleDesc
 result_row(FunctionCallInfo fcinfo, const Oid *types, int ntypes)
 {
 	static const Oid expected[] = {TIMESTAMPTZOID, INT4OID, INT4OID};
-	TupleDesc		 row = CreateTemplateTupleDesc(lengthof(expected));
+	String			*name = makeString("column");
 
 	CHECK(ntypes == lengthof(expected));
-	for (int i = 0; i < lengthof(expected); i++)
-	{
-		CHECK(types[i] == expected[i]);
-		TupleDescInitEntry(row, i + 1, "column", expected[i], -1, 0);
-	}
-	return BlessTupleDesc(row);
+	CHECK(memcmp(types, expected, sizeof(expected)) == 0);
+	return BlessTupleDesc(BuildDescFromLists(
+		list_make3(name, name, name),
+		list_make3_oid(expected[0], expected[1], expected[2]),
+		list_make3_int(-1, -1, -1), list_make3_oid(0, 0, 0)));
 }
 
 static ReturnSetInfo rows;
@@ -179,11 +179,11 @@ called(PGFunction callee, int count, ...)
 	return error;
 }
 
-#define CHECK_ANSWER(expected, ...)                         \
-	do                                                      \
-	{                                                       \
-		CHECK(called(__VA_ARGS__)[0] == '\0');              \
-		CHECK(DatumGetInt64(answer) == (int64) (expected)); \
+#define CHECK_ANSWER(get, expected, ...)       \
+	do                                         \
+	{                                          \
+		CHECK(called(__VA_ARGS__)[0] == '\0'); \
+		CHECK(get(answer) == (expected));      \
 	} while (0)
 
 /* --- Taking apart, and putting together ------------------------------------------ */
@@ -240,12 +240,12 @@ try_row(int64 id)
 		CHECK(called(snowflake_decode, 1, Int64GetDatum(id))[0] == '\0');
 		row = DatumGetHeapTupleHeader(answer);
 		CHECK(GetMemoryChunkContext(row) == CurrentMemoryContext);
-		CHECK(GetAttributeByNum(row, 1, &is_null[0]) ==
-			  TimestampTzGetDatum(time_of(part_value(TIMESTAMP, id))));
-		CHECK(GetAttributeByNum(row, 2, &is_null[1]) ==
-			  Int32GetDatum(part_value(SHARD, id)));
-		CHECK(GetAttributeByNum(row, 3, &is_null[2]) ==
-			  Int32GetDatum(part_value(SEQUENCE, id)));
+		CHECK(DatumGetTimestampTz(GetAttributeByNum(row, 1, &is_null[0])) ==
+			  time_of(part_value(TIMESTAMP, id)));
+		CHECK(DatumGetInt32(GetAttributeByNum(row, 2, &is_null[1])) ==
+			  part_value(SHARD, id));
+		CHECK(DatumGetInt32(GetAttributeByNum(row, 3, &is_null[2])) ==
+			  part_value(SEQUENCE, id));
 		CHECK(!is_null[0] && !is_null[1] && !is_null[2]);
 		CHECK(row != first);
 		first = row;
@@ -255,28 +255,30 @@ try_row(int64 id)
 static void
 try_id(int64 id)
 {
-	Datum of_id = Int64GetDatum(id);
-	int64 tick = part_value(TIMESTAMP, id);
-	int64 floor = (int64) placed(TIMESTAMP, tick);
-	Datum time = TimestampTzGetDatum(time_of(tick));
-	int64 shard = part_value(SHARD, id);
-	int64 sequence = part_value(SEQUENCE, id);
+	Datum		of_id = Int64GetDatum(id);
+	int64		tick = part_value(TIMESTAMP, id);
+	int64		floor = (int64) placed(TIMESTAMP, tick);
+	TimestampTz time = time_of(tick);
+	TimestampTz last = time + rule->tick_us - 1;
+	int32		shard = part_value(SHARD, id);
+	int32		sequence = part_value(SEQUENCE, id);
 
 	snprintf(what_is_tried, sizeof(what_is_tried), "%s of " INT64_FORMAT,
-			 rule->text, id);
-	CHECK_ANSWER(time, snowflake_timestamp, 1, of_id);
-	CHECK_ANSWER(shard, snowflake_shard, 1, of_id);
-	CHECK_ANSWER(sequence, snowflake_sequence, 1, of_id);
+			 rule->text ? rule->text : SERVER_LAYOUT, id);
+	CHECK_ANSWER(DatumGetTimestampTz, time, snowflake_timestamp, 1, of_id);
+	CHECK_ANSWER(DatumGetInt32, shard, snowflake_shard, 1, of_id);
+	CHECK_ANSWER(DatumGetInt32, sequence, snowflake_sequence, 1, of_id);
 	try_row(id);
 	try_fields(id);
-	if (TIMESTAMP_NOT_FINITE(time_of(tick)))
+	if (TIMESTAMP_NOT_FINITE(time))
 		return;
-	CHECK_ANSWER(id, snowflake_encode, 3, time, Int32GetDatum(shard),
+	CHECK_ANSWER(DatumGetInt64, id, snowflake_encode, 3,
+				 TimestampTzGetDatum(time), Int32GetDatum(shard),
 				 Int32GetDatum(sequence));
-	time += rule->tick_us - 1;
-	CHECK_ANSWER(floor, snowflake_floor, 1, time);
-	CHECK_ANSWER(floor + (int64) (placed(TIMESTAMP, 1) - 1), snowflake_ceil, 1,
-				 time);
+	CHECK_ANSWER(DatumGetInt64, floor, snowflake_floor, 1,
+				 TimestampTzGetDatum(last));
+	CHECK_ANSWER(DatumGetInt64, floor + (int64) (placed(TIMESTAMP, 1) - 1),
+				 snowflake_ceil, 1, TimestampTzGetDatum(last));
 }
 
 /* A number that is no shard, or no sequence number. */
@@ -346,13 +348,18 @@ try_times(void)
 
 /* --- A call site ------------------------------------------------------------------ */
 
-/* Layouts in any order: one is parsed only where it is not the last one. */
+/*
+ * Layouts in any order: one is parsed only where it is not the last one, which alone is
+ * kept.
+ */
 static void
 try_site(pg_prng_state *chance)
 {
 	const Rule *last = NULL;
 
 	site = new_site();
+	site->fn_mcxt = AllocSetContextCreate(of_sites, "one call site",
+										  ALLOCSET_DEFAULT_SIZES);
 	for (int i = 0; i < 300; i++)
 	{
 		const Rule a_rule = {
@@ -376,12 +383,14 @@ try_site(pg_prng_state *chance)
 		CHECK((kept->layout_text == NULL) == !is_layout);
 		if (!is_layout)
 			continue;
-		CHECK((TimestampTz) answer == epoch());
-		CHECK(GetMemoryChunkContext(kept) == of_sites);
-		CHECK(GetMemoryChunkContext(kept->layout_text) == of_sites);
+		CHECK(DatumGetTimestampTz(answer) == epoch());
+		CHECK(GetMemoryChunkContext(kept) == site->fn_mcxt);
+		CHECK(GetMemoryChunkContext(kept->layout_text) == site->fn_mcxt);
 		CHECK(GetMemoryChunkSpace(kept->layout_text) >= strlen(rule->text));
 		CHECK(strncmp(kept->layout_text, rule->text, strlen(rule->text)) == 0);
 	}
+	CHECK(MemoryContextMemAllocated(site->fn_mcxt, true) <=
+		  ALLOCSET_DEFAULT_INITSIZE);
 }
 
 /* --- A query in the place of a call ----------------------------------------------- */

@@ -13,6 +13,7 @@
  */
 #include "postgres.h"
 
+#include <ctype.h>
 #include <sys/mman.h>
 
 #include "common/pg_prng.h"
