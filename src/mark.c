@@ -589,7 +589,7 @@ note_unseen_ended(const View *view, int64 *first)
 
 	for (uint64 i = 1; i <= tickets; i++)
 	{
-		bool	  is_lost = false;
+		bool	  is_lost;
 		RingEntry entry = {.completed = InvalidFullTransactionId};
 
 		if (!read_entry(tickets - i, &entry, &is_lost))
