@@ -200,12 +200,11 @@ Datum
 accept_cases(PG_FUNCTION_ARGS)
 {
 	emit_log_hook_type hook = emit_log_hook;
-	int				   level = log_min_messages;
 
 	tried = 0;
 	forget_calls();
 	emit_log_hook = count_notice;
-	log_min_messages = NOTICE;
+	SetConfigOption("log_min_messages", "notice", PGC_SUSET, PGC_S_SESSION);
 	PG_TRY();
 	{
 		try_cases();
@@ -213,7 +212,6 @@ accept_cases(PG_FUNCTION_ARGS)
 	PG_FINALLY();
 	{
 		emit_log_hook = hook;
-		log_min_messages = level;
 	}
 	PG_END_TRY();
 	PG_RETURN_INT64(tried);

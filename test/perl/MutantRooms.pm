@@ -37,7 +37,7 @@ my @ROOMS = (
 		mark => [
 			[
 				qw(src/mark.[ch] src/settled.c src/sessions.[ch]) => [
-					'mint marks', 'settled concurrent', qw(046_settled 074_feed_snapshots 089_marks_of_shards 056_settled_restart 093_mark_on_disk
+					'mint marks', 'settled concurrent', qw(118_cases 046_settled 074_feed_snapshots 089_marks_of_shards 056_settled_restart 093_mark_on_disk
 					  040_stats 085_stopped 105_feed_from_afar 069_feed_and_leases 044_new_rows 080_marks_standby 001_concurrent 017_order 043_failures
 					  084_wake_up),
 					'perturbed 046_settled', 'schedules'
@@ -106,13 +106,13 @@ my @ROOMS = (
 # The file, a pattern of the line as it is, one of the mutant, and why no test can tell them
 # apart: nothing that anybody sees or relies on differs.
 my @EQUIVALENT = (
-	[ qr/\.c$/, qr/^\s*(?:pfree|list_free|bms_free|MemoryContextDelete)\((?!leased_shards|site->layout_text)/, qr/if \(false\)/, 'memory of a short context, which is freed with that' ],
+	[ qr/\.c$/, qr/^\s*(?:pfree|list_free|bms_free|MemoryContextDelete)\((?!leased_shards|site->layout_text|one\b)/, qr/if \(false\)/, 'memory of a short context, which is freed with that' ],
 	[
-		qr{^src/(?!positions|worker).*\.c$}, qr/^\s*(?:pg_atomic_init_u\d+\(.*, 0\)|SpinLockInit\(.*\));$/, qr/if \(false\)/,
+		qr{^src/(?!positions|worker|mark|sessions).*\.c$}, qr/^\s*(?:pg_atomic_init_u\d+\(.*, 0\)|SpinLockInit\(.*\));$/, qr/if \(false\)/,
 		'shared memory is zero when it is new, and a lock of zero is free on the processors that we have'
 	],
 	[
-		qr{^src/(?!horizon).*\.c$}, qr/^\s*memset\((?:server|state|slot), 0,/, qr/if \(false\)/,
+		qr{^src/(?!horizon).*\.c$}, qr/^\s*memset\((?:server|state), 0,/, qr/if \(false\)/,
 		'shared memory is zero when it is new, also after a crash: then the server asks the system for another piece'
 	],
 	[ qr/\.c$/, qr/^\s*va_end\(/, qr/if \(false\)/, 'it does nothing on the processors that we have' ],
@@ -137,10 +137,6 @@ my @EQUIVALENT = (
 	],
 	[ qr{^src/time_operators\.c$}, qr/COERCE_IMPLICIT_CAST, -1, false/, qr/-1, true/, 'it says whether a constant may be changed in its place, and this one has just been made' ],
 	[
-		qr{^src/mark\.c$}, qr/^\s*clear_table\(\);/, qr/if \(false\)/,
-		'the next transaction that is prepared clears the table; until then readers pass over what has ended'
-	],
-	[
 		qr{^src/sessions\.c$}, qr/first_id.*\n.*mark_tick/, qr/mark_tick.*\n.*first_id/,
 		'marks are read from mark_tick alone, and who shows first_id reads it first, so sees no pair that it does not see without'
 	],
@@ -148,7 +144,6 @@ my @EQUIVALENT = (
 		qr{^src/sessions\.c$}, qr/last_id.*\n.*minted/, qr/minted.*\n.*last_id/,
 		'both are written under the lock of the slot, and read under it'
 	],
-	[ qr{^src/mark\.c$}, qr/LockAcquire\(.*, false, false\)/, qr/, false, true\)/, 'nobody takes one of these locks in a mode that conflicts, so no call waits' ],
 	[
 		qr{^sql/snowflake/(?:layout_change|core)\.sql$}, qr/locktype = 'advisory' AND/, qr/^(?!.*locktype).*objsubid = 24346/,
 		'no other kind of lock has 24346 as objsubid: that is null, small, or the number of a column'
@@ -161,25 +156,9 @@ my @EQUIVALENT = (
 		qr{^src/mint\.c$}, qr/\(id < 0\) && id == NO_ROOM/, qr/(?:\(id <= 0\)|true) && id == NO_ROOM/,
 		'NO_ROOM is negative, so the second condition decides alone, and unlikely() is a hint'
 	],
-	[ qr/\.c$/, qr/\bMaxBackends\b/, qr/index > MaxBackends/, 'no backend has that number' ],
 	[ qr{^src/settled\.c$}, qr/GetConfigOption\("transaction_isolation", false/, qr/"transaction_isolation", true/, 'each server has that setting' ],
-	[ qr{^src/mark\.c$}, qr/if \(found\)/, qr/if \(!\(found\)\)/, 'all that it sets is 0, as shared memory is when it is new' ],
-	[ qr{^src/sessions\.c$}, qr/init_u64\(&slot->first_id/, qr/if \(false\)/, 'it is shown only where the mark is held, and is set before' ],
-	[ qr{^src/sessions\.c$}, qr/^\s*continue;/, qr/^\s*\(void\) 0;/, 'a slot that is nobody\'s has mark_tick NO_TICK, so it is looked at in vain' ],
-	[ qr{^src/sessions\.c$}, qr/i < MaxBackends/, qr/i <= MaxBackends/, 'there is room for one slot more, and that is nobody\'s (with assertions it would be found)' ],
-	[ qr{^src/sessions\.c$}, qr/mul_size\(MaxBackends \+ 1/, qr/mul_size\(MaxBackends,/, 'the server aligns what it gives to cache lines' ],
-	[ qr{^src/sessions\.c$}, qr/&& !found/, qr/&& true/, 'the postmaster calls it once for each piece of shared memory, which is new then' ],
 	[ qr{^src/mark\.c$}, qr/bool has_imported = false/, qr/= true/, 'each process has a transaction, to find its database, and at the end of that it is set to false' ],
-	[ qr{^src/mark\.c$}, qr/i < ring_size\(\); i\+\+/, qr/i <= ring_size/, 'it sets 0 in what is behind the ring, and that is 0 yet' ],
-	[ qr{^src/mark\.c$}, qr/elog\(ERROR, "no room for/, qr/if \(false\)/, 'the table has room for more than there can be' ],
-	[ qr{^src/mark\.c$}, qr/if \(prepared_size\(\) > 0\)/, qr/>= 0\)/, 'where nothing can be prepared, no lock is of something that is' ],
-	[ qr{^src/mark\.c$}, qr/locktag_field4 > LOCK_OF_OTHERS_TIME/, qr/false \|\|/, 'no lock has a greater number there' ],
 	[ qr{^src/mark\.c$}, qr/if \(tick < \*first/, qr/if \(tick <= \*first/, 'what is equal is stored once more' ],
-	[ qr{^src/settled\.c$}, qr/\|\| !snapshot->copied/, qr/\|\| false\)/, 'what GetActiveSnapshot() gives is what CopySnapshot() has made' ],
-	[ qr{^src/settled\.c$}, qr/known_count > MOST_KNOWN/, qr/known_count >= MOST_KNOWN/, 'it forgets the lists one list earlier' ],
-	[ qr{^src/mark\.c$}, qr/shared->knows_prepared = false;/, qr/if \(false\)/, 'shared memory is zero when it is new' ],
-	[ qr{^src/sessions\.c$}, qr/init_u64\(&slot->last_id/, qr/if \(false\)/, 'session_begin() sets it, and it is shown only after that' ],
-	[ qr{^src/sessions\.c$}, qr/elog\(ERROR, "cannot mint ids in this kind/, qr/if \(false\)/, 'no SQL runs in such a process' ],
 	[ qr{^src/(?:record|lease/lease_record)\.c$}, qr/^\s+offsetof\((?:Record|LeaseHeader), \w+\) == \d+ &&$/, qr/true &&/, 'it is asserted when the file is compiled, and it holds' ],
 	[ qr{^src/record\.c$}, qr/SyncRepStandbyNames == NULL/, qr/\|\| false \|\|/, 'the setting is never null, though the server asks that, too' ],
 	[ qr{^src/server\.c$}, qr/layout_changes > known->layout_changes/, qr/>= known/, 'the condition before it says that they differ' ],
@@ -197,29 +176,7 @@ my @EQUIVALENT = (
 		qr{^src/mark\.c$}, qr/state > UNDER_WAY\(ticket\)/, qr/state >= UNDER_WAY/,
 		'a state that is equal is under way, which the first condition says'
 	],
-	[
-		qr{^src/mark\.c$}, qr/i < count; i\+\+/, qr/i <= count/,
-		'the table has more room than transactions can be prepared, and when it is filled after a start all behind the last is zero'
-	],
-	[
-		qr{^src/mark\.c$}, qr/TRANS_STMT_ROLLBACK_PREPARED/, qr/!= TRANS_STMT_ROLLBACK_PREPARED/,
-		'what is rolled back has no rows, and the next one that is prepared clears the table; other statements only clear it earlier'
-	],
-	[
-		qr{^src/mark\.c$}, qr/return max_prepared_xacts > 0 \?/, qr/>= 0 \?/,
-		'where nothing can be prepared the server refuses it, whatever room the table has'
-	],
-	[ qr{^src/mark\.c$}, qr/locktag_type != LOCKTAG_ADVISORY/, qr/\(false \|\|/, 'no lock of another kind has such a number there: those of columns, tuples and apply workers are less' ],
 	[ qr{^src/mint\.c$}, qr/my_held != shard && my_held/, qr/true && my_held|shard && true/, 'who holds it has minted, so only hold_mark() is called then, which asks the same' ],
-	[
-		qr{^src/mark\.c$}, qr/ends_prepared = IsA\(/, qr/ends_prepared = true &&/,
-		'after a statement that is taken for one that ends a prepared transaction, the table is looked at for nothing'
-	],
-	[
-		qr{^src/mark\.c$}, qr/i < pg_atomic_read_u32\(&shared->prepared_count\)/, qr/i <= /,
-		'the entry behind the last one is there, and is of no database, of one that is counted already, or of one that has ended, which the ring has'
-	],
-	[ qr{^src/settled\.c$}, qr/left_us <= 0/, qr/left_us < 0/, 'it looks once more in the very microsecond in which the time ends' ],
 	[ qr{^src/lease/lease_wait\.c$}, qr/^\s*break;/, qr/\(void\) 0;/, 'an error was raised before it' ],
 	[ qr{^src/lease/lease_wait\.c$}, qr/return now > most \? now - most/, qr/now >= most|now <= least/, 'where they are equal the difference is 0, too' ],
 	[ qr{^src/lease/lease_worker\.c$}, qr/it has none that has to be on disk/, qr/&mine, false\)/, 'a holder that has just begun has no lease that could be opened' ],
@@ -242,7 +199,6 @@ my @EQUIVALENT = (
 	],
 	[ qr{^src/errors\.c$}, qr/1, 1, 1, least - 1, true/, qr/least, true/, 'a distance above the limit is refused by the condition after it' ],
 	[ qr{^src/errors\.c$}, qr/now > last\)/, qr/now >= last/, 'that time is of the last tick, for which the condition before it has returned' ],
-	[ qr{^src/sessions\.c$}, qr/index >= MaxBackends/, qr/\|\| false/, 'no SQL runs in a process with such a number' ],
 	[
 		qr{^src/server\.c$}, qr/layout_result == RECORD_UNREADABLE && \*result == RECORD_MISSING/, qr/if \(true &&/,
 		'the trouble counts only where the result is false, and then, without a page of the horizon, that of the layout is unreadable;'
