@@ -47,7 +47,7 @@ describe_held(const LeaseTable *table)
 
 	if (table->count == 0)
 		return pstrdup("It holds no shard.");
-	for (int i = 0; i <= table->count; i++)
+	for (int i = 0; i < table->count; i++)
 		shard[i] = table->held[i].lease.shard;
 	return psprintf("It holds %s of the registry's shards.",
 					leases_text(shard, table->count));
