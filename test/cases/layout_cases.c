@@ -23,12 +23,14 @@ PG_MODULE_MAGIC;
 #include "../../src/shards.c"
 
 static const char *const texts[] = {
-	"twitter", "sonyflake",
+	"twitter",
+	"sonyflake",
 	"epoch=2024-01-01T00:00:00Z unit=1ms "
 	"fields=timestamp:41,shard:10,sequence:12",
 	"epoch=2024-01-01T00:00:00.123456Z unit=10us "
 	"fields=timestamp:40,sequence:9,shard:5",
-	"epoch=2030-12-31 unit=3600s fields=timestamp:20,datacenter:3,worker:7"};
+	"epoch=2030-12-31 unit=3600s fields=timestamp:20,datacenter:3,worker:7",
+	"epoch=0 unit=3us fields=timestamp:61,shard:1"};
 
 static Layout
 layout_of(const char *text)
@@ -145,7 +147,8 @@ static void
 try_time(const Layout *layout, TimestampTz time)
 {
 	const int64 least = layout_tick(layout, PG_INT64_MIN);
-	const int64 greatest = layout_tick(layout, PG_INT64_MAX);
+	const int64 greatest =
+		Min(layout_tick(layout, PG_INT64_MAX), layout->last_tick);
 	const int64 end = layout->last_mint_tick + 1;
 	int64		first = layout_first_tick_from(layout, time);
 	int64		tick;
@@ -175,10 +178,12 @@ try_ids(const char *text)
 	const int64 edges[] = {
 		least,	 0, layout.last_mint_tick, layout.first_tick, layout.last_tick,
 		greatest};
-	TimestampTz times[lengthof(edges) * 9 + 2] = {DT_NOBEGIN, DT_NOEND};
+	TimestampTz times[lengthof(edges) * 9 + 4] = {DT_NOBEGIN, DT_NOEND,
+												  MIN_TIMESTAMP,
+												  END_TIMESTAMP - 1};
 	int64		ticks[lengthof(edges) * 3];
 	int			count = 0;
-	int			ntimes = 2;
+	int			ntimes = 4;
 
 	for (int i = 0; i < lengthof(ticks); i++)
 	{
@@ -248,6 +253,34 @@ try_shards(void)
 	}
 }
 
+/* A list is no "auto", and no error; a word that only begins so is an error. */
+static void
+try_no_auto(void)
+{
+	static const struct
+	{
+		const char *text;
+		bool		is_list;
+	} cases[] = {{"", true},		{" 1", true},		{"1,2-4", true},
+				 {"aut", true},		{"1auto", true},	{"autox", false},
+				 {"auto 1", false}, {"AUTO:1x", false}, {"auto:1,2", false}};
+
+	for (int i = 0; i < lengthof(cases); i++)
+	{
+		const char *text = cases[i].text;
+		int32		count = -1;
+		LayoutError error = {0};
+		const char *reason = psprintf("\"%s\" is not \"auto\" or \"auto:N\", "
+									  "with N from 1 to 8.",
+									  text);
+
+		snprintf(what_is_tried, sizeof(what_is_tried), "%s", text);
+		CHECK(shards_parse_auto(text, 7, &count, &error) == cases[i].is_list);
+		CHECK(count == 0);
+		CHECK(strcmp(error.message, cases[i].is_list ? "" : reason) == 0);
+	}
+}
+
 /* All sets of eight shards: as a list, as much of it as fits, and read again. */
 static void
 try_lists(void)
@@ -282,6 +315,8 @@ try_lists(void)
 			memset(list, '#', sizeof(list));
 			shards_format(shard, count, list, size);
 			CHECK(strlen(list) < size && strchr(list, '#') == NULL);
+			for (size_t i = size; i < sizeof(list); i++)
+				CHECK(list[i] == '#');
 			CHECK(strncmp(list, expected, strlen(list)) == 0);
 			CHECK(strlen(list) == Min(strlen(expected), size - 1));
 		}
@@ -471,27 +506,44 @@ try_names(void)
 										   {"tiwtter", "twitter"},
 										   {"twt", NULL},
 										   {"sonyflak", "sonyflake"},
+										   {"sonyfl", "sonyflake"},
+										   {"sonyf", NULL},
+										   {"clickxxxxe", "clickhouse"},
+										   {"clickxxxxx", NULL},
 										   {"sonnyflakes", "sonyflake"},
 										   {"discrod", "discord"},
 										   {"xyz", NULL},
 										   {"", NULL}};
 
+	char presets[200] = "";
+
+	for (int i = 0; i < layout_preset_count; i++)
+		strcat(strcat(presets, i > 0 ? ", " : ""), layout_presets[i].name);
 	for (int i = 0; i < lengthof(names); i++)
 	{
 		LayoutError error = {0};
-		const char *hint;
+		const char *nearest = "";
 
 		snprintf(what_is_tried, sizeof(what_is_tried), "%s", names[i][0]);
 		strlcpy(error.preset, names[i][0], sizeof(error.preset));
-		hint = hint_of_layout(&error);
-		CHECK(strstr(hint, "A layout is a preset (twitter, ") != NULL);
-		CHECK(strstr(hint, ") or a specification such as") != NULL);
-		if (names[i][1] == NULL)
-			CHECK(strncmp(hint, "A layout is", 11) == 0);
-		else
-			CHECK(strstr(hint, psprintf("Perhaps you meant \"%s\". A layout",
-										names[i][1])) == hint);
+		if (names[i][1] != NULL)
+			nearest = psprintf("Perhaps you meant \"%s\". ", names[i][1]);
+		CHECK(strcmp(hint_of_layout(&error),
+					 psprintf("%sA layout is a preset (%s) or a specification "
+							  "such as \"epoch=2024-01-01T00:00:00Z unit=1ms "
+							  "fields=timestamp:41,shard:10,sequence:12\".",
+							  nearest, presets)) == 0);
 	}
+}
+
+/* A layout is called by its preset's name, else by its specification. */
+static void
+try_layout_name(const char *text)
+{
+	Layout layout = layout_of(text);
+
+	snprintf(what_is_tried, sizeof(what_is_tried), "%s", text);
+	CHECK(strcmp(layout_name(&layout), text) == 0);
 }
 
 PG_FUNCTION_INFO_V1(layout_cases);
@@ -506,8 +558,11 @@ layout_cases(PG_FUNCTION_ARGS)
 		try_ids(texts[i]);
 		try_ticks(texts[i]);
 	}
+	for (int i = 0; i < 3; i++)
+		try_layout_name(texts[i]);
 	try_quotes();
 	try_shards();
+	try_no_auto();
 	try_lists();
 	try_no_lists();
 	try_names();
