@@ -509,10 +509,8 @@ layout_parse(const char *text, size_t length, Layout *layout,
 	{
 		const char *preset = layout_presets[i].specification;
 
-		if (!span_is(span, layout_presets[i].name))
-			continue;
-		span = (Span){preset, preset + strlen(preset)};
-		break;
+		if (span_is(span, layout_presets[i].name))
+			span = (Span){preset, preset + strlen(preset)};
 	}
 	if (memchr(span.start, '=', span.end - span.start) == NULL)
 	{
