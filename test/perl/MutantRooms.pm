@@ -198,6 +198,9 @@ my @EQUIVALENT = (
 		'the UPDATE of these claims asks for the holder again'
 	],
 	[ qr{^src/errors\.c$}, qr/1, 1, 1, least - 1, true/, qr/least, true/, 'a distance above the limit is refused by the condition after it' ],
+	[ qr{^src/errors\.c$}, qr/1, 1, 1, least - 1, true/, qr/1, false/, 'a name is cut to less than the 255 characters that it would then refuse' ],
+	[ qr{^src/layout_text\.c$}, qr/continue; \/\* a test parses every preset/, qr/\(void\) 0;/, 'each preset is a layout, as layout_text_cases says' ],
+	[ qr{^src/shards\.c$}, qr/i < count && length < size/, qr/length <= size/, 'where there is no room left, nothing is written' ],
 	[ qr{^src/errors\.c$}, qr/now > last\)/, qr/now >= last/, 'that time is of the last tick, for which the condition before it has returned' ],
 	[
 		qr{^src/server\.c$}, qr/layout_result == RECORD_UNREADABLE && \*result == RECORD_MISSING/, qr/if \(true &&/,
