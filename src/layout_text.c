@@ -416,8 +416,9 @@ place_fields(Layout *layout, LayoutError *error)
 
 /*
  * (time - epoch) in whole ticks towards zero.  The difference saturates, short
- * of the last int64, so that there is always a tick after it; no id is so far
- * away that it could tell.
+ * of the last int64, so that there is always a tick after it.  So a time that is
+ * 2^63 us after an epoch before 2000, 292277 years, counts as one that the
+ * server cannot hold.
  */
 static int64
 ticks_from_epoch(const Layout *layout, TimestampTz time)
