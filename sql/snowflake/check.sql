@@ -299,7 +299,7 @@ BEGIN
                            THEN min(q.oid) FILTER (WHERE q.relkind = 'S')::regclass END
                  FROM pg_depend AS p LEFT JOIN pg_class AS q ON p.refclassid = 'pg_class'::regclass AND q.oid = p.refobjid
                 -- by the index: both must be values
-                WHERE p.classid = CASE WHEN a.atthasdef THEN 'pg_attrdef'::regclass ELSE 'pg_type'::regclass END
+                WHERE p.classid = CASE WHEN a.atthasdef THEN 'pg_attrdef'::regclass ELSE 'pg_type' END
                   AND p.objid = CASE WHEN a.atthasdef THEN (SELECT e.oid FROM pg_attrdef AS e WHERE e.adrelid = c.oid AND e.adnum = a.attnum)
                                      ELSE a.atttypid END) AS n(numbers_of)
          CROSS JOIN LATERAL (
