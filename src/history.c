@@ -253,6 +253,8 @@ snowflake_history(PG_FUNCTION_ARGS)
 		begin_partition(call, partition, shard);
 	check_order(partition, created_at, shard);
 	tick = tick_of_row(call, created_at);
+	if (partition->position == PG_INT64_MAX)
+		report_no_room(call, shard, created_at);
 	position = layout_position(&call->layout, tick, 0);
 	position = Max(position, partition->position + 1);
 	tick = layout_position_tick(&call->layout, position);

@@ -603,9 +603,9 @@ static int64 ahead_us;
 
 /*
  * The tick that readers want, or as much of it as their clock is believed: by a leap of
- * up to the reserve at once, else when it has lasted; a leap from there has to last, too.
- * If the worker looks at a tick late, its clock seems to be set back: so the greatest lead
- * that was seen counts.
+ * up to the reserve at once, else, when it has lasted, by the least of it that was seen.  If
+ * the worker looks at a tick late, its clock seems to be set back: so the greatest lead
+ * that was believed counts.
  */
 static int64
 credible_tick(int64 readers_tick)
@@ -618,20 +618,21 @@ credible_tick(int64 readers_tick)
 	int64		  us = layout_time_of_tick(layout, readers_tick) - steady_us;
 	int64		  tick;
 
-	if (us - ahead_us <= reserve_us)
-		leapt_us = 0;
-	else if (leapt_us == 0 || us - leapt_to > reserve_us)
+	leapt_to = leapt_us == 0 ? us : Min(leapt_to, us);
+	if (leapt_us != 0 && steady_us - leapt_us >= LEAP_LASTS_US)
 	{
-		leapt_us = steady_us;
+		ahead_us = Max(ahead_us, leapt_to);
 		leapt_to = us;
+		leapt_us = 0;
 	}
-	else
-		leapt_to = Min(leapt_to, us);
-	if (leapt_us == 0 || steady_us - leapt_us >= LEAP_LASTS_US)
+	if (us - ahead_us <= reserve_us)
 	{
+		leapt_us = 0;
 		ahead_us = Max(ahead_us, us);
 		return readers_tick;
 	}
+	if (leapt_us == 0)
+		leapt_us = steady_us;
 	return layout_tick_of_time(layout, ahead_us + steady_us, &tick) ?
 			   tick :
 			   HORIZON_OPEN_ONLY;

@@ -199,7 +199,7 @@ from_text(const TextForm *form, text *arg)
 	const char *start = VARDATA_ANY(arg);
 	size_t		length = VARSIZE_ANY_EXHDR(arg);
 	uint64		number;
-	int			at;
+	int			at = 0;
 	TextFault	fault = read_number(form, start, length, &number, &at);
 
 	if (fault != TEXT_GOOD)

@@ -372,7 +372,7 @@ report_not_open(const LeaseOutcome *outcome, TimestampTz now,
 	report_horizon(outcome, lease->until);
 }
 
-/* No attempt has ended since the worker began, or since its settings changed. */
+/* The outcome of the last attempt is forgotten, or there was none yet. */
 static void
 report_unanswered(void)
 {
@@ -381,7 +381,8 @@ report_unanswered(void)
 			 errmsg("cannot mint snowflake ids: the registry has not answered "
 					"yet"),
 			 errdetail("No attempt to lease has ended since this server's "
-					   "worker began, or since its settings changed."),
+					   "worker began, or gave its shards back, or since the "
+					   "configuration was reloaded."),
 			 errhint("Minting begins by itself when the registry leases "
 					 "shards to this server. An answer takes some seconds if "
 					 "a host of \"snowflake.registry\" is silent.")));

@@ -365,6 +365,8 @@ note_answer(const RegistryAnswer *answer, int64 asked_us)
 	outcome.answered_at = answer->now;
 	outcome.asked_us = asked_us;
 	outcome.answered_us = steady_clock_us();
+	if (answer->is_clone)
+		return; /* it says nothing of shards */
 	outcome.refusals = 0;
 	for (int i = 0; i < answer->refusals; i++)
 	{

@@ -10,6 +10,7 @@
 #define SNOWFLAKE_CASES_H
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -94,6 +95,18 @@ pg_attribute_unused() static int first_free_fd(void)
 
 	close(fd);
 	return fd;
+}
+
+/* Where a page of new memory ends; nobody can read the next one. */
+pg_attribute_unused() static char *end_of_new_page(void)
+{
+	size_t size = sysconf(_SC_PAGESIZE);
+	char  *pages = mmap(NULL, 2 * size, PROT_READ | PROT_WRITE,
+						MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (pages == MAP_FAILED || mprotect(pages + size, size, PROT_NONE) != 0)
+		elog(ERROR, "there is no page");
+	return pages + size;
 }
 
 #endif /* SNOWFLAKE_CASES_H */

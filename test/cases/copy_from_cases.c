@@ -121,7 +121,9 @@ computed(Expr *planned, int rows)
 		Datum id = ExecEvalExprSwitchContext(state, context, &is_null);
 
 		appendStringInfo(&ids, "%s%s", i ? " " : "",
-						 is_null ? "-" : psprintf("%lld", (long long) id));
+						 is_null ?
+							 "-" :
+							 psprintf("%lld", (long long) DatumGetInt64(id)));
 	}
 	FreeExecutorState(estate);
 	return ids.data;

@@ -265,8 +265,8 @@ try_rows(const OneRow *rows, int count, const char *name)
 			rows[i].partition,
 			rows[i].time == NO_TIME ?
 				"NULL" :
-				quote_literal_cstr(DatumGetCString(
-					DirectFunctionCall1(timestamptz_out, rows[i].time))),
+				quote_literal_cstr(DatumGetCString(DirectFunctionCall1(
+					timestamptz_out, TimestampTzGetDatum(rows[i].time)))),
 			rows[i].shard == UNKNOWN ? "NULL::integer" :
 									   psprintf("%d", rows[i].shard));
 	}
@@ -419,6 +419,29 @@ try_shards(void)
 	is_preloaded = needs_leases = false;
 }
 
+/* After the greatest bigint there is no id, though the layout and the clock go on. */
+static void
+try_last_id(void)
+{
+	const TimestampTz time = PG_INT64_MAX / 2;
+	const char *const name =
+		"epoch=2000-01-01 unit=1us fields=timestamp:62,sequence:1";
+
+	clock_now = time + 100;
+	for (int rows = 2; rows <= 3; rows++)
+		CHECK_ANSWER(
+			rows == 2 ?
+				"9223372036854775806 9223372036854775807" :
+				psprintf("22008: shard 0 has no id left before the present; "
+						 "The ids of the rows up to time %s fill all ticks up "
+						 "to the clock, which is at %s.; Run the statement "
+						 "again later.",
+						 time_text(time), time_text(clock_now)),
+			"SELECT snowflake_history('%s', 0, '%s') OVER () FROM "
+			"generate_series(1, %d)",
+			time_text(time), name, rows);
+}
+
 /* Rows that have an id are not kept: so many would be written to disk. */
 static void
 try_many(void)
@@ -449,6 +472,7 @@ try_history(void)
 	try_edges(LATER_TEXT);
 	try_special();
 	try_shards();
+	try_last_id();
 	try_many();
 	seed = 1;
 	for (int i = 0; i < 500; i++)

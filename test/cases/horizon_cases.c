@@ -441,6 +441,75 @@ try_worker(void)
 #define PAUSES 3
 #define LEAPS_AT_ONCE 4
 
+static const int64 leap_pauses[PAUSES] = {0, 9999000, 10000000};
+static const int64 leaps[LEAPS] = {0, 1000000, 1001000, 60 * MINUTE_US,
+								   -60 * MINUTE_US};
+
+/* A lead of the clock that was seen, and how much of it was believed. */
+typedef struct Lead
+{
+	int64 at_us;
+	int64 seen;
+	int64 believed;
+} Lead;
+
+/* The least lead that was seen in the last ten seconds. */
+static int64
+least_of_late(const Lead *leads, int last)
+{
+	int64 least = leads[last].seen;
+
+	for (int i = last; i > 0 && leads[i].at_us > leads[last].at_us - 10000000;
+		 i--)
+		least = Min(least, leads[i - 1].seen);
+	return least;
+}
+
+/* Since when has the clock gone on steadily after a leap from where it was believed? */
+static int64
+steady_since(const Lead *leads, int last)
+{
+	int i = last;
+
+	while (i > 0 && leads[i - 1].seen == leads[last].seen)
+		i--;
+	return i > 0 && leads[i - 1].seen == leads[i - 1].believed ?
+			   leads[i].at_us :
+			   PG_INT64_MAX;
+}
+
+/* Has it gone on steadily for ten seconds, and for ten again? */
+static bool
+is_steady_twice(const Lead *leads, int last)
+{
+	for (int i = last; i > last - 2; i--)
+	{
+		if (i < 1 || leads[i - 1].seen != leads[last].seen ||
+			leads[i].at_us - leads[i - 1].at_us < 10000000)
+			return false;
+	}
+	return true;
+}
+
+static void
+check_belief(const Lead *leads, int last)
+{
+	const Lead *now = &leads[last];
+	int64		most = leads[0].believed;
+
+	for (int i = 1; i < last; i++)
+		most = Max(most, leads[i].believed);
+	if (now->seen <= most + 1000000 ||
+		now->at_us - 10000000 >= steady_since(leads, last) ||
+		is_steady_twice(leads, last))
+		CHECK(now->believed == now->seen);
+	else if (least_of_late(leads, last) <= most + 1000000)
+		CHECK(now->believed == most);
+	else
+		CHECK(now->believed >= most &&
+			  now->believed <= least_of_late(leads, last) + 1000000);
+}
+
 /*
  * By up to the reserve, or for ten seconds: else it goes on as it went.  The clocks
  * keep to whole ticks, of 1 ms.
@@ -448,49 +517,32 @@ try_worker(void)
 static void
 try_leaps(void)
 {
-	static const int64 pauses[PAUSES] = {0, 9999000, 10000000};
-	int64			   leaps[LEAPS] = {0, 1000000, 1001000, 60 * MINUTE_US,
-									   -60 * MINUTE_US};
-	int				   most = 1;
+	int most = 1;
 
 	settings_reserve_ms = 1000;
 	for (int i = 0; i < LEAPS_AT_ONCE; i++)
 		most *= LEAPS * PAUSES;
 	for (int way = 0; way < most; way++)
 	{
-		int64 lead;
-		int64 since = -1;
-		int64 least = 0; /* lead since then */
+		Lead leads[1 + LEAPS_AT_ONCE];
 
 		snprintf(what_is_tried, sizeof(what_is_tried), "leaps %d", way);
 		begin();
 		steady_us = 5000000;
-		lead = ahead_us = wall_us - steady_us;
+		ahead_us = wall_us - steady_us;
+		leads[0] = (Lead){steady_us, ahead_us, ahead_us};
 		CHECK(credible_tick(first_tick(wall_us)) == first_tick(wall_us));
-		for (int i = 0, rest = way; i < LEAPS_AT_ONCE;
+		for (int i = 1, rest = way; i <= LEAPS_AT_ONCE;
 			 i++, rest /= LEAPS * PAUSES)
 		{
-			int64 its_lead;
-			bool  is_credible;
+			int64 tick;
 
-			pass(pauses[rest % PAUSES]);
+			pass(leap_pauses[rest % PAUSES]);
 			wall_us += leaps[rest / PAUSES % LEAPS];
-			its_lead = wall_us - steady_us;
-			is_credible = its_lead <= lead + 1000000;
-			if (!is_credible && (since < 0 || its_lead > least + 1000000))
-			{
-				since = steady_us;
-				least = its_lead;
-			}
-			least = Min(least, its_lead);
-			if (is_credible || steady_us >= since + 10000000)
-			{
-				since = -1;
-				lead = Max(lead, its_lead);
-				is_credible = true;
-			}
-			CHECK(credible_tick(first_tick(wall_us)) ==
-				  first_tick(is_credible ? wall_us : lead + steady_us));
+			tick = credible_tick(first_tick(wall_us));
+			leads[i] = (Lead){steady_us, wall_us - steady_us,
+							  time_of(tick) - steady_us};
+			check_belief(leads, i);
 		}
 	}
 }

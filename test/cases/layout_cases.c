@@ -515,10 +515,11 @@ try_names(void)
 										   {"xyz", NULL},
 										   {"", NULL}};
 
-	char presets[200] = "";
+	StringInfo presets = makeStringInfo();
 
 	for (int i = 0; i < layout_preset_count; i++)
-		strcat(strcat(presets, i > 0 ? ", " : ""), layout_presets[i].name);
+		appendStringInfo(presets, "%s%s", i > 0 ? ", " : "",
+						 layout_presets[i].name);
 	for (int i = 0; i < lengthof(names); i++)
 	{
 		LayoutError error = {0};
@@ -532,7 +533,7 @@ try_names(void)
 					 psprintf("%sA layout is a preset (%s) or a specification "
 							  "such as \"epoch=2024-01-01T00:00:00Z unit=1ms "
 							  "fields=timestamp:41,shard:10,sequence:12\".",
-							  nearest, presets)) == 0);
+							  nearest, presets->data)) == 0);
 	}
 }
 

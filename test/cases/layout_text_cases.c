@@ -11,9 +11,9 @@
  *
  *-------------------------------------------------------------------------
  */
+#define _FILE_OFFSET_BITS 64
+#define _TIME_BITS 64 /* years do not end in 2038 */
 #include "postgres.h"
-
-#include <sys/mman.h>
 
 #include "common/pg_prng.h"
 #include "fmgr.h"
@@ -367,18 +367,6 @@ try_presets(void)
 	}
 }
 
-static void
-open_page(void)
-{
-	size_t size = sysconf(_SC_PAGESIZE);
-	char  *pages = mmap(NULL, 2 * size, PROT_READ | PROT_WRITE,
-						MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (pages == MAP_FAILED || mprotect(pages + size, size, PROT_NONE) != 0)
-		elog(ERROR, "there is no page for texts");
-	end_of_page = pages + size;
-}
-
 PG_FUNCTION_INFO_V1(layout_text_cases);
 Datum
 layout_text_cases(PG_FUNCTION_ARGS)
@@ -387,7 +375,7 @@ layout_text_cases(PG_FUNCTION_ARGS)
 
 	tried = 0;
 	pg_prng_seed(&random, 1);
-	open_page();
+	end_of_page = end_of_new_page();
 	try_presets();
 	for (int i = 0; i < lengthof(texts); i++)
 		try_changes(texts[i]);

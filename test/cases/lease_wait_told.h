@@ -107,7 +107,7 @@ tell_unanswered(void)
 		ERRCODE_SYSTEM_ERROR,
 		"cannot mint snowflake ids: the registry has not answered yet",
 		"No attempt to lease has ended since this server's worker began, or "
-		"since its settings changed.",
+		"gave its shards back, or since the configuration was reloaded.",
 		NULL,
 		"Minting begins by itself when the registry leases shards to this "
 		"server. An answer takes some seconds if a host of "

@@ -243,7 +243,6 @@ expect_leasing(void)
 			return false;
 		if (reply == ACCEPTED)
 			break;
-		told.refusals = 0;
 		told.answered_at = world.now;
 		if (call == 1)
 		{

@@ -92,6 +92,8 @@ is_possible(const Session *session, Step step)
 static void
 take_step(int i, Step step)
 {
+	int fill;
+
 	turn_to(&sessions[i]);
 	switch (step)
 	{
@@ -134,7 +136,8 @@ take_step(int i, Step step)
 			begin_session(i);
 			break;
 		case RESTARTS:
-			restart(random_below(FILLS), random_below(2));
+			fill = random_below(FILLS);
+			restart(fill, random_below(2));
 			break;
 		case RECOVERS:
 			end_recovery();

@@ -14,7 +14,6 @@
 #include "postgres.h"
 
 #include <ctype.h>
-#include <sys/mman.h>
 
 #include "common/pg_prng.h"
 #include "fmgr.h"
@@ -188,28 +187,16 @@ try_error(const Rule *rule, const char *bytes, int length, const char *fault)
 	CHECK(strcmp(error->message, message) == 0);
 	CHECK(strcmp(error->detail, fault) == 0);
 	CHECK(is_range ? error->hint == NULL : strcmp(error->hint, hint) == 0);
+	FreeErrorData(error);
 }
 
-static char *end_of_memory;
-
-/* Two pages, of which nobody can read the second. */
-static void
-make_end_of_memory(void)
-{
-	long  page = sysconf(_SC_PAGESIZE);
-	char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE,
-					   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (pages == MAP_FAILED || mprotect(pages + page, page, PROT_NONE) != 0)
-		elog(ERROR, "there is no memory");
-	end_of_memory = pages + page;
-}
+static char *end_of_page;
 
 /* The text has the first bytes; the others stand behind it. */
 static void
 try_text(const Rule *rule, const char *bytes, int length, int behind)
 {
-	char	   *start = end_of_memory - length - behind;
+	char	   *start = end_of_page - length - behind;
 	uint64		expected;
 	const char *fault = fault_by_rule(rule, bytes, length, &expected);
 	uint64		number = ~UINT64CONST(0); /* what no text leaves there */
@@ -290,7 +277,7 @@ text_forms_cases(PG_FUNCTION_ARGS)
 {
 	tried = 0;
 	pg_prng_seed(&chance, 1);
-	make_end_of_memory();
+	end_of_page = end_of_new_page();
 	for (int i = 0; i < lengthof(rules); i++)
 	{
 		derive(&rules[i]);

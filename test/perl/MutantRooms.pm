@@ -170,7 +170,7 @@ my @EQUIVALENT = (
 	[ qr{^src/settings\.c$}, qr/free\(registry_in_use\)/, qr/if \(false\)/, 'a few bytes, each time that the registry becomes another one' ],
 	[
 		qr{^src/module\.c$}, qr/mark_end_prepared\(\);|if \(ends_prepared\)/, qr/if \((?:false|!)/,
-		'as clear_table() in mark.c: the next transaction that is prepared clears the table; until then readers pass over what has ended'
+		'the next transaction that is prepared clears the table; until then readers pass over what has ended'
 	],
 	[
 		qr{^src/mark\.c$}, qr/state > UNDER_WAY\(ticket\)/, qr/state >= UNDER_WAY/,

@@ -143,8 +143,9 @@ sub disk_log
 
 my %shims;
 
-# An index that is not of its array is a trap: else, what lies beside the array decides what is seen.
-my @TRAPS = qw(-fsanitize=bounds -fsanitize-undefined-trap-on-error);
+# As the server has sources compiled.  An index that is not of its array is a trap: else, what
+# lies beside the array decides what is seen.
+my @OPTIONS = qw(-O2 -fwrapv -fno-strict-aliasing -fsanitize=bounds -fsanitize-undefined-trap-on-error);
 
 sub shim
 {
@@ -154,7 +155,7 @@ sub shim
 	my $top = dirname(__FILE__) . '/../..';
 	my ($source) = grep { -f } map { "$top/test/$_/$name.c" } qw(shim cases);
 	chomp(my ($headers, $libpq) = `pg_config --includedir-server --includedir`);
-	system_or_bail('cc', '-shared', '-fPIC', '-O2', @TRAPS, "-I$headers", "-I$libpq", "-I$top/src", '-o', $shim, $source, '-ldl');
+	system_or_bail('cc', '-shared', '-fPIC', @OPTIONS, "-I$headers", "-I$libpq", "-I$top/src", '-o', $shim, $source, '-ldl');
 	return $shims{$name} = $shim;
 }
 
