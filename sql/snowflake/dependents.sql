@@ -18,15 +18,17 @@ AS $$
           FROM own
           JOIN pg_depend AS d ON d.refclassid = own.classid AND d.refobjid = own.objid
          WHERE d.deptype IN ('e', 'i', 'a', 'x')
-    ), types(oid) AS (
-        -- its types, and the domains and arrays of them
-        SELECT objid FROM own JOIN pg_type AS t ON own.classid = 'pg_type'::regclass AND t.oid = own.objid
+    ), types(oid, is_row) AS (
+        -- its types, which of them are rows of its views, and the domains and arrays of them
+        SELECT objid, EXISTS (SELECT FROM pg_type AS r WHERE r.oid IN (t.oid, t.typelem) AND r.typrelid <> 0)
+          FROM own JOIN pg_type AS t ON own.classid = 'pg_type'::regclass AND t.oid = own.objid
          WHERE NOT EXISTS (SELECT FROM pg_depend AS x WHERE x.classid = 'pg_class'::regclass AND x.objid = t.typrelid AND x.deptype = 'x')
         UNION
-        SELECT t.oid FROM types JOIN pg_type AS t ON types.oid IN (t.typbasetype, t.typelem)
+        SELECT t.oid, is_row FROM types JOIN pg_type AS t ON types.oid IN (t.typbasetype, t.typelem)
     ), columns AS (
         SELECT a.attrelid, a.attnum, a.attname, a.attinhcount, c.relkind,
-               CASE t.typcategory WHEN 'A' THEN 'bigint[]' ELSE 'bigint' END AS new_type,
+               CASE WHEN types.is_row THEN 'text' WHEN t.typcategory = 'A' THEN 'bigint[]' ELSE 'bigint' END AS new_type,
+               CASE WHEN types.is_row THEN format(' USING %I::text', a.attname) END AS conversion,
                EXISTS (SELECT FROM pg_partitioned_table AS p
                         WHERE p.partrelid = a.attrelid AND a.attnum = ANY (p.partattrs)) AS is_partition_key
           FROM types
@@ -80,8 +82,8 @@ AS $$
          WHERE a.attgenerated = '' OR a.attinhcount = 0
         UNION ALL
         SELECT 4, pg_describe_object('pg_class'::regclass, attrelid, attnum),
-               format(CASE relkind WHEN 'c' THEN 'ALTER TYPE %s ALTER ATTRIBUTE %I TYPE %s;' ELSE 'ALTER TABLE %s ALTER %I TYPE %s;' END,
-                      attrelid::regclass, attname, new_type)
+               format(CASE relkind WHEN 'c' THEN 'ALTER TYPE %s ALTER ATTRIBUTE %I TYPE %s;' ELSE 'ALTER TABLE %s ALTER %I TYPE %s%s;' END,
+                      attrelid::regclass, attname, new_type, conversion)
           FROM columns
          WHERE relkind IN ('r', 'p', 'f', 'c') AND attinhcount = 0 AND NOT is_partition_key
     )

@@ -197,6 +197,7 @@ my @EQUIVALENT = (
 		qr{^sql/snowflake_registry--1\.0\.sql$}, qr/s\.holder = \(caller\)\.holder AND s\.shard <> ALL/, qr/true AND s\.shard <> ALL/,
 		'the UPDATE of these claims asks for the holder again'
 	],
+	[ qr{^sql/snowflake_plain\.sql$}, qr/IF place <= length\(bytes\)/, qr/place < length/, 'at the last byte the loop before it has left that' ],
 	[ qr{^src/errors\.c$}, qr/1, 1, 1, least - 1, true/, qr/least, true/, 'a distance above the limit is refused by the condition after it' ],
 	[ qr{^src/errors\.c$}, qr/1, 1, 1, least - 1, true/, qr/1, false/, 'a name is cut to less than the 255 characters that it would then refuse' ],
 	[ qr{^src/layout_text\.c$}, qr/continue; \/\* a test parses every preset/, qr/\(void\) 0;/, 'each preset is a layout, as layout_text_cases says' ],

@@ -108,6 +108,18 @@ INSERT INTO pg_depend SELECT 'pg_ts_parser'::regclass, o.oid, 0, 'pg_extension':
 SELECT * FROM snowflake_dependents() EXCEPT TABLE known;
 TABLE known EXCEPT SELECT * FROM snowflake_dependents();
 ROLLBACK;
+-- nor whether a column has rows of a view, which are texts then
+BEGIN;
+CREATE TABLE holds_layouts (l snowflake_layouts, "all of them" snowflake_layouts[]);
+CREATE TYPE holds_layout AS (l snowflake_layouts);
+INSERT INTO holds_layouts SELECT l, ARRAY[l] FROM snowflake_layouts AS l WHERE name = 'twitter';
+INSERT INTO pg_depend SELECT 'pg_ts_parser'::regclass, 'snowflake_layouts'::regclass, 0, 'pg_extension'::regclass, oid, 0, 'x'
+  FROM pg_extension WHERE extname = 'snowflake';
+SELECT * FROM snowflake_dependents() EXCEPT TABLE known ORDER BY object;
+SELECT statement FROM (SELECT * FROM snowflake_dependents() EXCEPT TABLE known) AS more ORDER BY 1 \gexec
+SELECT * FROM snowflake_dependents() EXCEPT TABLE known;
+SELECT left(l, 9) AS l, left("all of them", 12) AS "all of them" FROM holds_layouts;
+ROLLBACK;
 RESET allow_system_table_mods;
 
 DROP EXTENSION snowflake CASCADE;
