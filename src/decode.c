@@ -153,7 +153,8 @@ static pg_noinline void
 make_row(FunctionCallInfo fcinfo, CallSite *site)
 {
 	static const Oid columns[] = {TIMESTAMPTZOID, INT4OID, INT4OID};
-	Datum			 values[lengthof(columns)] = {0};
+	Datum			 values[] = {TimestampTzGetDatum(0), Int32GetDatum(0),
+								 Int32GetDatum(0)};
 	bool			 nulls[lengthof(columns)] = {false};
 	MemoryContext	 old = MemoryContextSwitchTo(fcinfo->flinfo->fn_mcxt);
 
