@@ -30,15 +30,14 @@ AS $$
     ), reader(classid, objid, name) AS (
         -- functions that exist with a layout, too, and are called without;
         -- functions that the planner puts in the place of comparisons with
-        -- times; these comparisons; partitions by shard
+        -- times; these comparisons; partitions by shard, with the one operator class that
+        -- is ours
         SELECT 'pg_proc'::regclass, f.oid, f.proname FROM own_function AS f
          WHERE NOT f.names_layout AND (f.proname IN (SELECT proname FROM own_function WHERE names_layout)
                                        OR f.proname IN ('snowflake_last_before', 'snowflake_last_until')
                                        OR (SELECT oid FROM own_type WHERE typname = 'snowflake_instant') = ANY (f.proargtypes))
         UNION ALL
-        SELECT m.classid, m.objid, NULL
-          FROM member AS m JOIN pg_opclass AS o ON m.classid = 'pg_opclass'::regclass AND o.oid = m.objid
-         WHERE o.opcname = 'snowflake_shard_ops'
+        SELECT classid, objid, NULL FROM member WHERE classid = 'pg_opclass'::regclass
     ), dependent(classid, objid, by_classid, by_objid) AS (
         SELECT classid, objid, NULL, NULL FROM reader
         UNION
