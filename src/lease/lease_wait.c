@@ -413,15 +413,20 @@ report_not_asked(const LeaseTable *table, int32 shard)
 }
 
 /*
- * Has the last attempt ended since the wait began, or just before?  One whose outcome is
- * forgotten tells nothing.
+ * Copy what the worker wrote.  "fresh": the last attempt has ended since the wait began, or
+ * just before.  One whose outcome is forgotten tells nothing.
  */
-static bool
-is_fresh(const WorkerWait *wait, LeaseTable *table)
+static LeaseTable *
+copy_table(const WorkerWait *wait, bool *fresh)
 {
-	return table->ended_us != 0 &&
-		   (pg_atomic_read_u64(&table->worker.attempts) > wait->attempts ||
-			steady_clock_us() - table->ended_us < FRESH_US);
+	/* counted before the copy, so the outcome is of this attempt, or a later one */
+	uint64		attempts = pg_atomic_read_u64(&leases_worker()->attempts);
+	LeaseTable *table = leases_copy();
+
+	*fresh = table->ended_us != 0 &&
+			 (attempts > wait->attempts ||
+			  steady_clock_us() - table->ended_us < FRESH_US);
+	return table;
 }
 
 /* A lease that a session needs: one whose shard may be open, if there is one. */
@@ -518,13 +523,14 @@ static void
 lease_wait(WorkerWait *wait, int32 shard)
 {
 	LeaseTable *table;
+	bool		fresh;
 
 	if (!wait->begun)
 		wait_for_bounds();
 	if (worker_begin_wait(leases_worker(), wait))
 		return;
-	table = leases_copy();
-	report_hopeless(table, shard, is_fresh(wait, table), wait->waited_us);
+	table = copy_table(wait, &fresh);
+	report_hopeless(table, shard, fresh, wait->waited_us);
 	pfree(table);
 	wait_for_attempt(wait);
 }
@@ -548,6 +554,7 @@ lease_check(bool patient)
 {
 	WorkerWait	wait = {0};
 	LeaseTable *table;
+	bool		fresh;
 
 	if (!positions_need_leases() || !bounds_are_known())
 		return;
@@ -561,14 +568,12 @@ lease_check(bool patient)
 		return;
 	}
 	(void) worker_begin_wait(leases_worker(), &wait);
-	while (!is_covered(table))
+	while (!is_covered(table = copy_table(&wait, &fresh)))
 	{
 		report_hopeless(table, ANY_SHARD,
-						is_fresh(&wait, table) ||
-							wait.waited_us > CHECK_PATIENCE_US,
+						fresh || wait.waited_us > CHECK_PATIENCE_US,
 						wait.waited_us);
 		wait_for_attempt(&wait);
-		table = leases_copy();
 	}
 	(void) worker_end_wait(&wait);
 }

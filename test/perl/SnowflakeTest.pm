@@ -20,7 +20,7 @@ use QuickSql;
 use Test::More;
 
 our @EXPORT = qw(
-  new_server replace_file start_with_clock set_clock stop_clock clock_file
+  new_server replace_file start_with_clock set_clock stop_clock clock_file has_late_times
   start_with_slow_disk set_disk disk_log start_in_place shim tries_all
   fails_with wait_for wait_until looks_seldom comes_back reload mints_at_last
   start_session finish_session has_ended is_asleep postmaster_pid promote_without_workers in_parallel
@@ -91,6 +91,9 @@ sub set_clock
 
 	return replace_file(clock_file($node), sprintf("%+.3f\n", $seconds));
 }
+
+# Can it be set to times after 2038?
+sub has_late_times { my ($node) = @_; return $node->safe_psql('postgres', q(SELECT version() !~ ', 32-bit')) eq 't' }
 
 # Have it stand still at a time, in seconds since 1970.
 sub stop_clock

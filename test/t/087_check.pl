@@ -146,11 +146,15 @@ $late->safe_psql('postgres', 'SELECT snowflake_nextval()');
 is(findings($late), '', 'a right clock');
 set_clock($late, -3600);
 finds($late, 'clock', 'error', qr/clock is [56]\d min \d+ s behind the last snowflake id\. /, qr/time synchronization/, 'a clock that went back');
-set_clock($late, 86400 * 365 * 53);
-finds($late, 'expiry', 'warning', qr/expires at 2080/, qr/doc.layout\.md/, 'within two years') if $late->safe_psql('postgres', 'SELECT extract(year FROM now())') < 2080;
-my $days = $late->safe_psql('postgres', q{SELECT extract(day FROM timestamptz '2080-07-01' - '2026-11-22')}) - (time() - 1795300000) / 86400;
-set_clock($late, 86400 * $days);
-finds($late, 'expiry', 'warning', qr/expires at 2080/, qr/doc.layout\.md/, 'within some days');
+SKIP:
+{
+	skip 'the clock has no time after 2038', 2 if !has_late_times($late);
+	set_clock($late, 86400 * 365 * 53);
+	finds($late, 'expiry', 'warning', qr/expires at 2080/, qr/doc.layout\.md/, 'within two years') if $late->safe_psql('postgres', 'SELECT extract(year FROM now())') < 2080;
+	my $days = $late->safe_psql('postgres', q{SELECT extract(day FROM timestamptz '2080-07-01' - '2026-11-22')}) - (time() - 1795300000) / 86400;
+	set_clock($late, 86400 * $days);
+	finds($late, 'expiry', 'warning', qr/expires at 2080/, qr/doc.layout\.md/, 'within some days');
+}
 $late->stop('immediate');
 
 # --- A registry: away, without the extension, without the grant, held by another

@@ -81,13 +81,17 @@ $node->safe_psql('postgres', 'DROP TABLE parts');
 
 # --- The layout: two years before its end, one year, and its last time
 
-my ($two, $one, $last) = map {
-	$node->safe_psql('postgres', "SELECT extract(epoch FROM expires_at - interval '$_ years') FROM snowflake_layouts() WHERE in_use")
-} 2, 1, 0;
-changes_at($two, 'expiry', 'ok', 'notice', 'two years before the layout expires');
-changes_at($one, 'expiry', 'notice', 'warning', 'one year before');
-changes_at($last, 'expiry', 'warning', 'error', 'the last time of the layout');
-changes_at($last, 'clock', 'ok', '', 'until then it looks whether the clock is behind');
+SKIP:
+{
+	skip 'the clock has no time after 2038', 8 if !has_late_times($node);
+	my ($two, $one, $last) = map {
+		$node->safe_psql('postgres', "SELECT extract(epoch FROM expires_at - interval '$_ years') FROM snowflake_layouts() WHERE in_use")
+	} 2, 1, 0;
+	changes_at($two, 'expiry', 'ok', 'notice', 'two years before the layout expires');
+	changes_at($one, 'expiry', 'notice', 'warning', 'one year before');
+	changes_at($last, 'expiry', 'warning', 'error', 'the last time of the layout');
+	changes_at($last, 'clock', 'ok', '', 'until then it looks whether the clock is behind');
+}
 
 $node->stop('immediate');
 done_testing();
