@@ -419,7 +419,7 @@ report_not_asked(const LeaseTable *table, int32 shard)
 static LeaseTable *
 copy_table(const WorkerWait *wait, bool *fresh)
 {
-	/* counted before the copy, so the outcome is of this attempt, or a later one */
+	/* counted first: so the outcome is of this attempt, or of a later one */
 	uint64		attempts = pg_atomic_read_u64(&leases_worker()->attempts);
 	LeaseTable *table = leases_copy();
 
