@@ -213,7 +213,7 @@ stop_minter($_) for @servers;
 # Known errors are those of a server that stops, starts or is away, and these of
 # leases.
 
-my $server_is_away = qr/57P0[1-3]|connection to server|server closed the connection|no connection to the server|lost|unexpected postmaster exit/;
+my $server_is_away = qr/57P0[1-3]|terminating connection due to administrator command|connection to server|server closed the connection|no connection to the server|lost|unexpected postmaster exit/;
 my $no_lease = qr/58000: cannot mint snowflake ids: the registry |55006: no shard is free in the registry/;
 my (@files, %kinds, @unknown, @unexplained);
 my %when;                             # ids were minted, in tenths of a second
