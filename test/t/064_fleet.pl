@@ -211,9 +211,9 @@ stop_minter($_) for @servers;
 # --- What the clients got
 #
 # Known errors are those of a server that stops, starts or is away, and these of
-# leases.
+# leases.  Between two statements libpq tells of a stop as of a notice: without a code.
 
-my $server_is_away = qr/57P0[1-3]|terminating connection due to administrator command|connection to server|server closed the connection|no connection to the server|lost|unexpected postmaster exit/;
+my $server_is_away = qr/57P0[1-3]|^FATAL:  terminating connection due to administrator command$|connection to server|server closed the connection|no connection to the server|lost|unexpected postmaster exit/;
 my $no_lease = qr/58000: cannot mint snowflake ids: the registry |55006: no shard is free in the registry/;
 my (@files, %kinds, @unknown, @unexplained);
 my %when;                             # ids were minted, in tenths of a second
