@@ -22,6 +22,8 @@ PG_MODULE_MAGIC;
 #include "../../src/layout_text.c"
 #include "../../src/shards.c"
 
+#include "comparisons.h"
+
 static const char *const texts[] = {
 	"twitter",
 	"sonyflake",
@@ -132,23 +134,13 @@ try_same(const char *text)
 
 /* --- Times ------------------------------------------------------------------- */
 
-static bool
-compares(TimestampTz one, LayoutComparison comparison, TimestampTz other)
-{
-	return comparison == LAYOUT_LT ? one < other :
-		   comparison == LAYOUT_LE ? one <= other :
-		   comparison == LAYOUT_EQ ? one == other :
-		   comparison == LAYOUT_GE ? one >= other :
-									 one > other;
-}
-
 /* The ticks of a time: that which it falls into, and the first one from there. */
 static void
 try_time(const Layout *layout, TimestampTz time)
 {
 	const int64 least = layout_tick(layout, PG_INT64_MIN);
-	const int64 greatest =
-		Min(layout_tick(layout, PG_INT64_MAX), layout->last_tick);
+	const int64 last = layout_tick(layout, PG_INT64_MAX);
+	const int64 greatest = Min(last, layout->last_tick);
 	const int64 end = layout->last_mint_tick + 1;
 	int64		first = layout_first_tick_from(layout, time);
 	int64		tick;

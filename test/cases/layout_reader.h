@@ -166,6 +166,7 @@ expect_fields(char *value)
 		LayoutField *field = &expected.fields[expected.nfields];
 		size_t		 length = strcspn(text, ":");
 		const char	*width = text + length + (text[length] == ':' ? 1 : 0);
+		int64		 bits;
 		int			 i = 0;
 
 		if (expected.nfields == 4)
@@ -179,7 +180,8 @@ expect_fields(char *value)
 		field->part = i == 0 ? LAYOUT_TIMESTAMP :
 					  i == 1 ? LAYOUT_SEQUENCE :
 							   LAYOUT_SHARD;
-		field->bits = Min(number_of(width, strlen(width)), 64);
+		bits = number_of(width, strlen(width));
+		field->bits = Min(bits, 64);
 		if (field->bits < 1 || field->bits > 63)
 			return NO_LAYOUT("field \"%s\" needs a width from 1 to 63 bits",
 							 quoted(text, strlen(text)));

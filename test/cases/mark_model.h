@@ -313,11 +313,12 @@ has_id(const Transaction *transaction)
 		   transaction->first[1] != NO_TICK;
 }
 
-/* As mint.c does.  "held" is the shard that it holds the mark for, or ALL_SHARDS. */
+/* As mint.c does.  "held_for" is the shard that it holds the mark for, or ALL_SHARDS. */
 static void
 mint(int32 shard, int32 held_for)
 {
 	Hold *hold = &own_transaction()->hold;
+	int64 tick;
 
 	if (!has_id(my_transaction) &&
 		(hold->tick == NO_TICK ||
@@ -335,8 +336,8 @@ mint(int32 shard, int32 held_for)
 		session_note_first_id(latest_tick(), latest_tick());
 		hold->tick = latest_tick();
 	}
-	my_transaction->first[shard] =
-		Min(my_transaction->first[shard], latest_tick());
+	tick = latest_tick();
+	my_transaction->first[shard] = Min(my_transaction->first[shard], tick);
 	for (int list = 0; list < LISTS; list++)
 		CHECK(!list_has(list, shard) ||
 			  latest_tick() >= promised[database_of(current)][list]);

@@ -13,11 +13,11 @@
 #include "miscadmin.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
-#include "storage/spin.h"
 #include "utils/guc.h"
 #include "utils/timestamp.h"
 
 #include "cases.h"
+#include "spinlocks.h"
 
 /* --- The system ----------------------------------------------------------- */
 
@@ -77,14 +77,6 @@ our_release(LWLock *lock)
 	held = NULL;
 }
 
-/* A spinlock is free or taken, and neither before it is made. */
-static void
-turn(slock_t *lock, char from, char to)
-{
-	CHECK(*(char *) lock == from);
-	*(char *) lock = to;
-}
-
 static void
 our_exchange_meets(uint64 expected, uint64 new)
 {
@@ -100,12 +92,6 @@ our_exchange_meets(uint64 expected, uint64 new)
 #define LWLockRelease(lock) our_release(lock)
 #define LWLockHeldByMeInMode(lock, mode) \
 	(held == (lock) && held_mode == (mode))
-#undef SpinLockInit
-#undef SpinLockAcquire
-#undef SpinLockRelease
-#define SpinLockInit(lock) (*(char *) (lock) = 'f')
-#define SpinLockAcquire(lock) turn(lock, 'f', 't')
-#define SpinLockRelease(lock) turn(lock, 't', 'f')
 #undef pg_read_barrier
 #undef pg_memory_barrier
 #define pg_read_barrier() let_others_run(&meanwhile)

@@ -85,9 +85,11 @@ check_marks(Oid database)
 		live = 0;
 		for (int i = 0; i < PROCESSES; i++)
 		{
+			int64 tick = true_tick(&truths[i], list);
+
 			live += truths[i].lives;
 			if (truths[i].tick != NO_TICK && processes[i].database == database)
-				first = Min(first, true_tick(&truths[i], list));
+				first = Min(first, tick);
 		}
 		spins = 0;
 		CHECK(sessions_first_mark_tick(database, list_at(list)) == first);

@@ -14,11 +14,11 @@
 #include "miscadmin.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
-#include "storage/spin.h"
 
 #include "../../src/positions.h"
 #include "../../src/sessions.h"
 #include "cases.h"
+#include "spinlocks.h"
 
 #define PROCESSES 4
 
@@ -112,21 +112,9 @@ check_guards(void)
 #define pg_atomic_init_u64(atomic, value) \
 	(made++, pg_atomic_init_u64(atomic, value))
 
-/* --- Locks and barriers ------------------------------------------------------- */
+/* --- Barriers ----------------------------------------------------------------- */
 
-static int spins; /* times that a spinlock was taken */
-static int spinning;
 static void (*at_barrier)(char kind);
-
-/* A spinlock is free or taken, and neither before it is made. */
-static void
-turn(slock_t *lock, char from, char to)
-{
-	CHECK(*(char *) lock == from);
-	*(char *) lock = to;
-	spins += to == 't';
-	spinning += to == 't' ? 1 : -1;
-}
 
 static void
 our_barrier(char kind)
@@ -136,12 +124,6 @@ our_barrier(char kind)
 		at_barrier(kind);
 }
 
-#undef SpinLockInit
-#undef SpinLockAcquire
-#undef SpinLockRelease
-#define SpinLockInit(lock) (*(char *) (lock) = 'f')
-#define SpinLockAcquire(lock) turn(lock, 'f', 't')
-#define SpinLockRelease(lock) turn(lock, 't', 'f')
 #undef pg_memory_barrier
 #undef pg_read_barrier
 #undef pg_write_barrier

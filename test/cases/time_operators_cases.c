@@ -28,6 +28,8 @@ PG_MODULE_MAGIC;
 #include "../../src/layout_text.c"
 #include "../../src/time_operators.c"
 
+#include "comparisons.h"
+
 /* --- The system ------------------------------------------------------------- */
 
 static Layout layout;
@@ -110,16 +112,6 @@ create_functions(FunctionCallInfo fcinfo)
 }
 
 /* --- What the operators mean ------------------------------------------------------ */
-
-static bool
-compares(TimestampTz one, LayoutComparison comparison, TimestampTz other)
-{
-	return comparison == LAYOUT_LT ? one < other :
-		   comparison == LAYOUT_LE ? one <= other :
-		   comparison == LAYOUT_EQ ? one == other :
-		   comparison == LAYOUT_GE ? one >= other :
-									 one > other;
-}
 
 static void
 try_pair(int64 id, TimestampTz time)
