@@ -602,10 +602,10 @@ attempt_renewal(int64 wanted_tick)
 static int64 ahead_us;
 
 /*
- * The tick that readers want, or as much of it as their clock is believed: by a leap of
- * up to the reserve at once, else, when it has lasted, by the least of it that was seen.  If
- * the worker looks at a tick late, its clock seems to be set back: so the greatest lead
- * that was believed counts.
+ * The tick that readers want, or as much of it as their clock is believed.  A leap of up to
+ * the reserve is believed at once, a greater one when it has lasted: by the least lead that
+ * was seen meanwhile.  If the worker looks at a tick late, its clock seems to be set back:
+ * so the greatest lead that was believed counts.
  */
 static int64
 credible_tick(int64 readers_tick)

@@ -194,8 +194,7 @@ compare_with_time(const FuncExpr *call, Node *id, LayoutComparison comparison,
 /*
  * Is there an index condition to be had: an id, and a time from elsewhere?  In the
  * place of "=" there are two comparisons, and, as with the server's own inlining, no
- * subquery is executed twice.  (For a time before or after those of all ids there are two
- * as well.)
+ * subquery is executed twice.  (A time that no id has takes two comparisons as well.)
  */
 static bool
 is_worth_replacing(PlannerInfo *root, Node *id, LayoutComparison comparison,
